@@ -9,7 +9,7 @@
 # as `/muster agent …`. The image of hubs holds the complete program; a hub keeps
 # its state in the volume /data: `hub --data-dir /data/hub --bind-address 0.0.0.0 …`.
 
-FROM --platform=$BUILDPLATFORM golang:1.26 AS source
+FROM --platform=$BUILDPLATFORM golang:1.26@sha256:595c7847cff97c9a9e76f015083c481d26078f961c9c8dca3923132f51fe12f1 AS source
 # BuildKit's own values: a default here would win over them.
 ARG TARGETOS
 ARG TARGETARCH
@@ -31,7 +31,7 @@ FROM source AS build-agent
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go build -ldflags "$LDFLAGS" -o /muster ./runtime/cmd/muster-agent
 
-FROM gcr.io/distroless/static:nonroot AS hub
+FROM gcr.io/distroless/static:nonroot@sha256:f7f8f729987ad0fdf6b05eeeae94b26e6a0f613bdf46feea7fc40f7bd72953e6 AS hub
 COPY --from=build-hub /muster /muster
 COPY --from=build-hub --chown=65532:65532 /data /data
 VOLUME /data
@@ -40,7 +40,7 @@ ENTRYPOINT ["/muster"]
 CMD ["--help"]
 
 # The last one is what a build without --target makes.
-FROM gcr.io/distroless/static:nonroot AS agent
+FROM gcr.io/distroless/static:nonroot@sha256:f7f8f729987ad0fdf6b05eeeae94b26e6a0f613bdf46feea7fc40f7bd72953e6 AS agent
 COPY --from=build-agent /muster /muster
 USER 65532:65532
 ENTRYPOINT ["/muster"]

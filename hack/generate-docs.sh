@@ -24,4 +24,4 @@ tfplugindocs() {
 tfplugindocs generate --rendered-provider-name muster
 tfplugindocs validate
 
-go test ./tests/docs -run '^Test(Packages|Modules|LineLength)$' -update
+go test ./tests/docs -run '^Test(Packages|Modules|LineLength|AgentChart)$' -update

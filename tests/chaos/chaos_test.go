@@ -313,7 +313,8 @@ func hubIsRestoredElsewhere(t *testing.T, f *fleet) {
 	// Where the configuration looks for the administrator's kubeconfig.
 	testkit.Must(t, os.Symlink(restored, filepath.Join(f.dir, "fleet", "hub")))
 	since := time.Now()
-	hub, err = testhub.StartHub(f.muster, restored, "--secure-port", elsewhere.Port(), "--external-url", elsewhere.String())
+	hub, err = testhub.StartHub(f.muster, restored,
+		"--secure-port", elsewhere.Port(), "--external-url", elsewhere.String())
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, hub.Stop()) })
 	for _, name := range []string{"cluster1", "cluster2", "cluster3"} { // they look for the hub after two minutes
@@ -347,7 +348,8 @@ func (f *fleet) agentsAt(generation int64) error {
 	}
 	for _, c := range clusters.Items {
 		at := meta.FindStatusCondition(c.Status.Conditions, muster.ConditionHubEndpointCurrent)
-		if at == nil || at.Reason != muster.ReasonEndpointCurrent || muster.EndpointGeneration(at.Message) != generation {
+		if at == nil || at.Reason != muster.ReasonEndpointCurrent ||
+			muster.EndpointGeneration(at.Message) != generation {
 			return fmt.Errorf("the agent of %s is elsewhere: %+v", c.Name, at)
 		}
 	}

@@ -34,3 +34,21 @@ func TestActionsArePinned(t *testing.T) {
 		}
 	}
 }
+
+// TestBaseImagesArePinned looks at the images that ours are built on, for the same reason.
+func TestBaseImagesArePinned(t *testing.T) {
+	base := regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(\S+)`)
+	digest := regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
+	stages := map[string]bool{"source": true}
+	for _, name := range []string{"Dockerfile", "Dockerfile.release"} {
+		found := base.FindAllStringSubmatch(read(t, name), -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no base image", name)
+		}
+		for _, image := range found {
+			if !stages[image[1]] && !digest.MatchString(image[1]) {
+				t.Errorf("%s is built on %s: name the digest, too", name, image[1])
+			}
+		}
+	}
+}

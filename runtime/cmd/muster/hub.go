@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 	hubCommandFlags(cmd.Flags(), &o, &cleaned, &sniCertKeys)
 	securityFlags(cmd.Flags(), &o)
 	backups.add(cmd.Flags())
-	cmd.AddCommand(newHubCACommand(), newHubBackupCommand(), newHubRestoreCommand())
+	cmd.AddCommand(newHubCACommand(), newHubBackupCommand(), newHubRestoreCommand(), newHubKubeconfigCommand())
 	features.AddFlag(cmd.Flags(), gates)
 	_ = cmd.MarkFlagRequired("data-dir")
 	return cmd
@@ -163,6 +164,35 @@ func securityFlags(f *pflag.FlagSet, o *hub.Options) {
 	f.StringSliceVar(&o.EncryptedResources, "encrypted-resources", []string{"secrets"},
 		"what the store keeps encrypted, under a key made of pki/service-account.key, such as "+
 			"secrets,manifestworks.work.open-cluster-management.io; empty for nothing. The same for all replicas")
+}
+
+// newHubKubeconfigCommand prints a file of the data directory, for images that have no
+// other program to read it with.
+func newHubKubeconfigCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Print the administrator's kubeconfig of a hub",
+		Long: `Prints the administrator's kubeconfig of a hub that has run: the file
+admin.kubeconfig in its data directory. Run it on the hub's machine, or in its pod.
+Whoever has the kubeconfig may do everything on the hub.`,
+		Example: `  kubectl exec deploy/muster-hub -- /muster hub kubeconfig --data-dir /data/hub > hub.kubeconfig`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			content, err := os.ReadFile(filepath.Join(dir, "admin.kubeconfig"))
+			if errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("--data-dir %q has no admin.kubeconfig: give the data directory of a hub, "+
+					"which writes the file when it starts", dir)
+			}
+			if err == nil {
+				_, err = cmd.OutOrStdout().Write(content)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", "", "folder that keeps the hub's state (required)")
+	_ = cmd.MarkFlagRequired("data-dir")
+	return cmd
 }
 
 func newHubCACommand() *cobra.Command {
