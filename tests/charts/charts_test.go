@@ -182,22 +182,26 @@ func TestHubChart(t *testing.T) {
 
 // What can't work together is refused, and a typo names the value.
 func TestHubChartRefuses(t *testing.T) {
-	url := "https://hub.example.org:6443"
+	etcd := values{"servers": []string{"https://e:2379"}}
+	at := func(v values) values {
+		v["externalURL"] = "https://hub.example.org:6443"
+		return v
+	}
+	manager := values{"certManager": values{"enabled": true}}
 	for want, v := range map[string]values{
 		"externalURL is missing":                            {},
 		"'/externalURL': 'hub.example.org' does not match":  {"externalURL": "hub.example.org"},
-		"additional properties 'replica' not allowed":       {"externalURL": url, "replica": 3},
-		"replicas is 3 and etcd.servers is empty":           {"externalURL": url, "replicas": 3},
-		"etcd.servers is set without replicaKey.secretName": {"externalURL": url, "etcd": values{"servers": []string{"https://e:2379"}}},
-		"replicaKey.secretName is set without etcd.servers": {"externalURL": url, "replicaKey": values{"secretName": "x"}},
-		"backup.enabled is set without backup.recipients":   {"externalURL": url, "backup": values{"enabled": true}},
-		"certManager.enabled is set without issuerRef.name": {"externalURL": url, "servingCertificate": values{"certManager": values{"enabled": true}}},
-		"serviceMonitor.enabled is set without tokenSecret": {"externalURL": url, "serviceMonitor": values{"enabled": true}},
-		"'/extraArgs/0': 'feature-gates=A' does not match":  {"externalURL": url, "extraArgs": []string{"feature-gates=A"}},
-		"backup.enabled is for a hub with an etcd of its own": {
-			"externalURL": url, "backup": values{"enabled": true}, "etcd": values{"servers": []string{"https://e:2379"}},
-			"replicaKey": values{"secretName": "x"},
-		},
+		"additional properties 'replica' not allowed":       at(values{"replica": 3}),
+		"replicas is 3 and etcd.servers is empty":           at(values{"replicas": 3}),
+		"etcd.servers is set without replicaKey.secretName": at(values{"etcd": etcd}),
+		"replicaKey.secretName is set without etcd.servers": at(values{"replicaKey": values{"secretName": "x"}}),
+		"backup.enabled is set without backup.recipients":   at(values{"backup": values{"enabled": true}}),
+		"certManager.enabled is set without issuerRef.name": at(values{"servingCertificate": manager}),
+		"serviceMonitor.enabled is set without tokenSecret": at(values{"serviceMonitor": values{"enabled": true}}),
+		"'/extraArgs/0': 'feature-gates=A' does not match":  at(values{"extraArgs": []string{"feature-gates=A"}}),
+		"backup.enabled is for a hub with an etcd of its own": at(values{
+			"backup": values{"enabled": true}, "etcd": etcd, "replicaKey": values{"secretName": "x"},
+		}),
 	} {
 		if _, err := render("muster-hub", v); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
@@ -225,10 +229,11 @@ func TestHubChartIntegrations(t *testing.T) {
 		testkit.Must(t, err)
 		got[o.GetKind()] = string(content)
 	}
+	const secret = `"secretName":"site-muster-hub-tls"`
 	for kind, want := range map[string][]string{
-		"Certificate":    {`"secretName":"site-muster-hub-tls"`, `"dnsNames":["hub.example.org"]`, `"kind":"ClusterIssuer"`},
+		"Certificate":    {secret, `"dnsNames":["hub.example.org"]`, `"kind":"ClusterIssuer"`},
 		"ServiceMonitor": {`"credentials":{"key":"token","name":"metrics"}`, `"serverName":"hub.example.org"`},
-		"Deployment":     {`"--tls-sni-cert-key=/certificate/tls.crt,/certificate/tls.key"`, `"secretName":"site-muster-hub-tls"`},
+		"Deployment":     {`"--tls-sni-cert-key=/certificate/tls.crt,/certificate/tls.key"`, secret},
 	} {
 		for _, w := range want {
 			if !strings.Contains(got[kind], w) {
@@ -255,13 +260,18 @@ func TestAgentChart(t *testing.T) {
 	}{
 		"a name": {
 			values{"clusterName": "paris", "bootstrapKubeconfig": "a kubeconfig"},
-			klusterlet.Options{ClusterName: "paris", BootstrapKubeconfig: []byte("a kubeconfig"), AgentOptions: options(v1alpha1.AgentOptions{})},
+			klusterlet.Options{
+				ClusterName: "paris", BootstrapKubeconfig: []byte("a kubeconfig"),
+				AgentOptions: options(v1alpha1.AgentOptions{}),
+			},
 		},
 		"everything": {
 			values{
 				"clientID": "store-17", "userAccess": true, "hostNetwork": true, "extraArgs": []string{"-v=2"},
-				"proxy": "http://proxy:3128", "noProxy": ".internal", "resources": values{"limits": values{"memory": "1Gi"}},
-				"nodeSelector": values{"pool": "system"}, "tolerations": []any{values{"key": "dedicated", "operator": "Exists"}},
+				"proxy": "http://proxy:3128", "noProxy": ".internal",
+				"resources":         values{"limits": values{"memory": "1Gi"}},
+				"nodeSelector":      values{"pool": "system"},
+				"tolerations":       []any{values{"key": "dedicated", "operator": "Exists"}},
 				"priorityClassName": "system-cluster-critical", "podAnnotations": values{"a": "b"},
 				"imagePullSecrets": []any{values{"name": "registry"}}, "image": values{"pullPolicy": "Always"},
 			},
@@ -373,7 +383,8 @@ func TestUnit(t *testing.T) {
 	if found == nil {
 		t.Fatalf("%s does not start a hub", name)
 	}
-	if out, err := exec.Command(muster, append(strings.Fields(string(found[1])), "--help")...).CombinedOutput(); err != nil {
+	args := append(strings.Fields(string(found[1])), "--help")
+	if out, err := exec.Command(muster, args...).CombinedOutput(); err != nil {
 		t.Errorf("muster %s: %v\n%s", found[1], err, out)
 	}
 	analyze, err := exec.LookPath("systemd-analyze")
