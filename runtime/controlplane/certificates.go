@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
@@ -22,6 +24,15 @@ const (
 	servingLifetime = 90 * 24 * time.Hour
 	adminLifetime   = 365 * 24 * time.Hour
 )
+
+// expiry is for alarms: what is renewed by itself may fail to be.
+var expiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "muster_certificate_expiry_timestamp_seconds",
+	Help: "When a certificate of the hub expires, in seconds since 1970: of its authority (ca), " +
+		"and the one that it shows to clients (serving).",
+}, []string{"certificate"})
+
+func init() { metrics.Registry.MustRegister(expiry) }
 
 // LostKeysError says that a store is there and keys that it was made with are
 // not. New ones would lock out all that trust the old ones, or hold a certificate
@@ -99,6 +110,7 @@ func (s *Server) issueCertificates(ctx context.Context, o Options) (certificateF
 	if err := atomicfile.Write(files.caCert, ca.BundlePEM(), 0o644); err != nil {
 		return files, err
 	}
+	expiry.WithLabelValues("ca").Set(float64(ca.Expires().Unix()))
 	s.CAData, s.CAFile, s.CAKeyFile = ca.BundlePEM(), ca.CertFile, ca.KeyFile
 	s.serviceAccountKey = files.serviceAccountKey
 	if s.ServiceAccountKeyHash, err = pki.LoadOrCreateKey(files.serviceAccountKey); err != nil {
@@ -171,7 +183,11 @@ func (o *Options) servingIssuer(ca *pki.Authority, files certificateFiles) func(
 		if err := atomicfile.Write(files.servingKey, key, 0o600); err != nil {
 			return err
 		}
-		return atomicfile.Write(files.servingCert, cert, 0o644)
+		if err := atomicfile.Write(files.servingCert, cert, 0o644); err != nil {
+			return err
+		}
+		expiry.WithLabelValues("serving").Set(float64(now.Add(servingLifetime).Unix()))
+		return nil
 	}
 }
 

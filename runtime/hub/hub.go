@@ -36,6 +36,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/debug"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/fleetmetrics"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/snapshot"
 )
@@ -239,6 +240,9 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 	}
 	if err := controllers.Register(m, all); err != nil {
 		return fmt.Errorf("register the controllers: %w", err)
+	}
+	if err := m.Add(&fleetmetrics.Reporter{Cache: m.GetCache(), Features: o.Features}); err != nil {
+		return err
 	}
 	server.HandlePath(hubinfo.SnapshotPath, snapshot.NewHandler(m.GetClient(), o.Clock))
 	err = m.Run(ctx, func() { close(running) })

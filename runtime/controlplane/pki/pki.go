@@ -114,6 +114,9 @@ func pair(certPEM, keyPEM []byte) (*x509.Certificate, crypto.Signer, error) {
 	return cert, key, nil
 }
 
+// Expires is when the authority's certificate does.
+func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
+
 func (a *Authority) create(commonName string, now time.Time) error {
 	key, keyPEM, err := newKey()
 	if err != nil {
