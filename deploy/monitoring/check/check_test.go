@@ -70,12 +70,14 @@ var cases = map[string]struct{ fires, silent string }{
 		`muster_fleet_placements{state="misconfigured"} 1x120`, `muster_fleet_placements{state="unsatisfied"} 1x120`,
 	},
 	"MusterCertificateRequestsWait": {
-		`muster_fleet_certificate_requests{state="pending"} 1x120`, `muster_fleet_certificate_requests{state="approved"} 1x120`,
+		`muster_fleet_certificate_requests{state="pending"} 1x120`,
+		`muster_fleet_certificate_requests{state="approved"} 1x120`,
 	},
 }
 
 func clusters(unknown string) string {
-	return `muster_fleet_clusters{state="available"} 20x120` + "\n" + `muster_fleet_clusters{state="unknown"} ` + unknown
+	return `muster_fleet_clusters{state="available"} 20x120` + "\n" +
+		`muster_fleet_clusters{state="unknown"} ` + unknown
 }
 
 func works(pending string) string {

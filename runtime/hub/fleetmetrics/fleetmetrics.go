@@ -65,7 +65,7 @@ var kinds = []kind{
 		func(o any) string { return placementState(o.(*clusterv1beta1.Placement)) },
 	},
 	{
-		"muster_fleet_rollouts", "ManifestWorkReplicaSets by the state of their rollout.", &workv1alpha1.ManifestWorkReplicaSet{},
+		"muster_fleet_rollouts", "Replica sets by the state of their rollout.", &workv1alpha1.ManifestWorkReplicaSet{},
 		features.ManifestWorkReplicaSet, []string{"degraded", "complete", "progressing"},
 		func(o any) string { return rolloutState(o.(*workv1alpha1.ManifestWorkReplicaSet)) },
 	},

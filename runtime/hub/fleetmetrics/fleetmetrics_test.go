@@ -70,6 +70,7 @@ func TestStates(t *testing.T) {
 		return r
 	}
 	const joined, here = cluster.ConditionJoined, cluster.ConditionAvailable
+	const approved = certificatesv1.CertificateApproved
 	yes := ptr.To(true)
 	for metric, objects := range map[string]map[string][]client.Object{
 		"muster_fleet_clusters": {
@@ -86,7 +87,8 @@ func TestStates(t *testing.T) {
 		},
 		"muster_fleet_addons": {
 			"deleting":  {&addonv1alpha1.ManagedClusterAddOn{ObjectMeta: gone}},
-			"available": {addOn("Available", "True")}, "unavailable": {addOn("Available", "False")}, "unknown": {addOn()},
+			"available": {addOn("Available", "True")}, "unavailable": {addOn("Available", "False")},
+			"unknown": {addOn()},
 		},
 		"muster_fleet_placements": {
 			"misconfigured": {placement(cluster.ConditionPlacementMisconfigured, "True")},
@@ -97,8 +99,8 @@ func TestStates(t *testing.T) {
 			"complete": {rollout(0, work.ConditionPlacementRolledOut, "True")}, "progressing": {rollout(0)},
 		},
 		"muster_fleet_certificate_requests": {
-			"refused":  {request(certificatesv1.CertificateApproved, certificatesv1.CertificateFailed), request(certificatesv1.CertificateDenied)},
-			"approved": {request(certificatesv1.CertificateApproved)}, "pending": {request()},
+			"refused":  {request(approved, certificatesv1.CertificateFailed), request(certificatesv1.CertificateDenied)},
+			"approved": {request(approved)}, "pending": {request()},
 		},
 	} {
 		i := slices.IndexFunc(kinds, func(k kind) bool { return k.metric == metric })
