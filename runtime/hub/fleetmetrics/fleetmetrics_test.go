@@ -99,7 +99,9 @@ func TestStates(t *testing.T) {
 			"complete": {rollout(0, work.ConditionPlacementRolledOut, "True")}, "progressing": {rollout(0)},
 		},
 		"muster_fleet_certificate_requests": {
-			"refused":  {request(approved, certificatesv1.CertificateFailed), request(certificatesv1.CertificateDenied)},
+			"refused": {
+				request(approved, certificatesv1.CertificateFailed), request(certificatesv1.CertificateDenied),
+			},
 			"approved": {request(approved)}, "pending": {request()},
 		},
 	} {
