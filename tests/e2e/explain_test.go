@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,4 +47,36 @@ func TestExplain(t *testing.T) {
 		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"nowhere","name":"a"}}`)}}}
 	create(t, hub, w)
 	explain("work", "cluster1/web", "ConfigMap nowhere/a could not be applied", "kubectl create namespace nowhere")
+}
+
+// TestStatusWatch follows a cluster from its record on the hub to its acceptance, and ends
+// as a user does.
+func TestStatusWatch(t *testing.T) {
+	members := upFleet(t, fleet.UpOptions{Driver: fleet.DriverDevcluster})
+	hub := admin(t, members[0])
+	cmd := exec.CommandContext(t.Context(), muster, "status", "--watch", "--kubeconfig", members[0].Kubeconfig)
+	out, err := cmd.StdoutPipe()
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	until := func(part string) { // the test's deadline ends the command, and with it this
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), part) {
+				return
+			}
+		}
+		t.Fatalf("it ended without saying %q", part)
+	}
+	until("MANIFESTS")
+	create(t, hub, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome"}})
+	until(" rome waits to be accepted.")
+	accept(t, hub, "oslo", "e2e002")
+	until(" oslo is accepted, and its agent has not joined yet.")
+	testkit.Must(t, hub.Delete(t.Context(), &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome"}}))
+	until(" The cluster rome is gone.")
+	testkit.Must(t, cmd.Process.Signal(syscall.SIGINT))
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/explain"
 )
 
 // addOnCounts counts add-ons in clusters by how they are. Available, unhealthy and
@@ -32,7 +33,8 @@ func (n addOnCounts) String() string {
 	for _, x := range []struct {
 		n    int
 		word string
-	}{{n.Available, "available"}, {n.Unhealthy, "unhealthy"}, {n.Unreachable, "unreachable"}, {n.Progressing, "progressing"}} {
+	}{{n.Available, "available"}, {n.Unhealthy, "unhealthy"}, {n.Unreachable, "unreachable"}, {n.Progressing,
+		"progressing"}} {
 		if x.n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", x.n, x.word))
 		}
@@ -96,38 +98,39 @@ type attention struct {
 }
 
 // readAddOns reads the add-ons of all clusters, and returns their counts by cluster.
-func (s *fleetStatus) readAddOns(ctx context.Context, c client.Client) (map[string]addOnCounts, error) {
-	definitions, inClusters := &addonv1alpha1.ClusterManagementAddOnList{}, &addonv1alpha1.ManagedClusterAddOnList{}
-	for _, x := range []struct {
-		list client.ObjectList
-		what string
-	}{{definitions, "add-ons"}, {inClusters, "add-ons of the clusters"}} {
-		if err := s.listIfAny(ctx, c, x.list, x.what); err != nil {
-			return nil, err
-		}
-	}
-	perCluster, all := map[string]addOnCounts{}, map[string]*addOnStatus{}
+func (s *fleetStatus) readAddOns(ctx context.Context, c client.Reader) (map[string]addOnCounts, error) {
+	perCluster, all, groups := map[string]addOnCounts{}, map[string]*addOnStatus{}, map[string]*attention{}
 	named := func(name string) *addOnStatus {
 		if all[name] == nil {
 			all[name] = &addOnStatus{Name: name}
 		}
 		return all[name]
 	}
-	for i := range definitions.Items {
-		named(definitions.Items[i].Name).Placements = rollouts(&definitions.Items[i])
+	definitions, inClusters := &addonv1alpha1.ClusterManagementAddOnList{}, &addonv1alpha1.ManagedClusterAddOnList{}
+	if err := s.listIfAny(ctx, c, definitions, "add-ons", func() {
+		for i := range definitions.Items {
+			named(definitions.Items[i].Name).Placements = rollouts(&definitions.Items[i])
+		}
+	}); err != nil {
+		return nil, err
 	}
-	for i := range inClusters.Items {
-		a := &inClusters.Items[i]
-		n := perCluster[a.Namespace]
-		n.add(a)
-		perCluster[a.Namespace] = n
-		named(a.Name).add(a)
+	if err := s.listIfAny(ctx, c, inClusters, "add-ons of the clusters", func() {
+		for i := range inClusters.Items {
+			a := &inClusters.Items[i]
+			n := perCluster[a.Namespace]
+			n.add(a)
+			perCluster[a.Namespace] = n
+			named(a.Name).add(a)
+		}
+		groupProblems(groups, inClusters.Items)
+	}); err != nil {
+		return nil, err
 	}
 	for _, a := range all {
 		s.AddOns = append(s.AddOns, *a)
 	}
 	byKey(s.AddOns, func(a addOnStatus) string { return a.Name })
-	s.Attention = needAttention(inClusters.Items)
+	s.Attention = needAttention(groups)
 	return perCluster, nil
 }
 
@@ -142,20 +145,24 @@ func rollouts(a *addonv1alpha1.ClusterManagementAddOn) (out []rolloutStatus) {
 	return out
 }
 
-// needAttention groups the problems of add-ons, those of most clusters first.
-func needAttention(inClusters []addonv1alpha1.ManagedClusterAddOn) []attention {
-	groups := map[string]*attention{}
+// groupProblems adds the problems of add-ons to those that are the same.
+func groupProblems(groups map[string]*attention, inClusters []addonv1alpha1.ManagedClusterAddOn) {
 	for i := range inClusters {
 		a := &inClusters[i]
 		for _, x := range problems(a) {
 			// Messages that differ in the cluster's name are the same problem; the first one stands for all.
-			key := strings.Join([]string{x.AddOn, x.Condition, x.Status, x.Reason, strings.ReplaceAll(x.Message, a.Namespace, "\x00")}, "\x00")
+			key := strings.Join([]string{x.AddOn, x.Condition, x.Status, x.Reason, strings.ReplaceAll(x.Message,
+				a.Namespace, "\x00")}, "\x00")
 			if groups[key] == nil {
 				groups[key] = &x
 			}
 			groups[key].Clusters = append(groups[key].Clusters, a.Namespace)
 		}
 	}
+}
+
+// needAttention are the problems of add-ons, those of most clusters first.
+func needAttention(groups map[string]*attention) []attention {
 	var out []attention
 	for _, x := range groups {
 		slices.Sort(x.Clusters)
@@ -178,11 +185,13 @@ var failures = []string{
 // problems are what is wrong with an add-on in a cluster.
 func problems(a *addonv1alpha1.ManagedClusterAddOn) (out []attention) {
 	report := func(c *metav1.Condition) {
-		out = append(out, attention{AddOn: a.Name, Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message})
+		out = append(out, attention{AddOn: a.Name, Condition: c.Type, Status: string(c.Status), Reason: c.Reason,
+			Message: c.Message})
 	}
 	if !a.DeletionTimestamp.IsZero() {
 		waits := "finalizers " + strings.Join(a.Finalizers, ", ")
-		out = append(out, attention{AddOn: a.Name, Condition: "Deleting", Status: string(metav1.ConditionTrue), Reason: "WaitsForFinalizers", Message: waits})
+		out = append(out, attention{AddOn: a.Name, Condition: "Deleting", Status: string(metav1.ConditionTrue),
+			Reason: "WaitsForFinalizers", Message: waits})
 	}
 	for i := range a.Status.Conditions {
 		c := &a.Status.Conditions[i]
@@ -204,43 +213,68 @@ func problems(a *addonv1alpha1.ManagedClusterAddOn) (out []attention) {
 	for _, r := range a.Status.ConfigReferences {
 		if d := r.DesiredConfig; d != nil && d.SpecHash == "" {
 			what := strings.TrimPrefix(d.Namespace+"/"+d.Name, "/")
-			out = append(out, attention{AddOn: a.Name, Condition: addon.ConditionConfigured, Status: string(metav1.ConditionTrue), Reason: "NotFound",
-				Message: fmt.Sprintf("the %s.%s %s does not exist, or the add-on's manager has not read it: nothing is deployed before that", r.Resource, r.Group, what)})
+			out = append(out, attention{AddOn: a.Name, Condition: addon.ConditionConfigured,
+				Status: string(metav1.ConditionTrue), Reason: "NotFound",
+				Message: fmt.Sprintf("the %s.%s %s does not exist, or the add-on's manager has not read it: "+
+					"nothing is deployed before that", r.Resource, r.Group, what)})
 		}
 	}
 	return out
 }
 
-// maxProblems is how many problems the table shows.
-const maxProblems = 20
+// level is how an add-on is over all clusters.
+func (a addOnStatus) level() explain.Level {
+	switch {
+	case a.Unhealthy+a.Unreachable > 0:
+		return explain.Problem
+	case a.Progressing > 0 || a.Available < a.Installed:
+		return explain.Waiting
+	}
+	return explain.OK
+}
+
+// placed is the rollout of an add-on over the clusters of a placement.
+type placed struct {
+	addOn string
+	rolloutStatus
+}
+
+func (p placed) level() explain.Level {
+	if p.Reason == addon.ReasonCompleted {
+		return explain.OK
+	}
+	return explain.Waiting
+}
 
 // printAddOns prints the add-ons and their problems, unless there are none.
-func (s *fleetStatus) printAddOns(t tables) {
+func (s *fleetStatus) printAddOns(t tables, most int) {
 	if len(s.AddOns) == 0 {
 		return
 	}
 	t.next("ADDON", "CLUSTERS", "AVAILABLE", "UNHEALTHY", "UNREACHABLE", "PROGRESSING")
-	rollouts := 0
-	for _, a := range s.AddOns {
+	var rollouts []placed
+	worst(t, s.AddOns, most, "add-ons", addOnStatus.level, func(a addOnStatus) {
 		t.row(a.Name, a.Installed, a.Available, a.Unhealthy, a.Unreachable, a.Progressing)
-		rollouts += len(a.Placements)
-	}
-	if rollouts > 0 {
-		t.next("ADDON", "PLACEMENT", "ROLLOUT", "MESSAGE")
-	}
+	})
 	for _, a := range s.AddOns {
 		for _, r := range a.Placements {
-			t.row(a.Name, r.Placement, r.Reason, shortened(r.Message))
+			rollouts = append(rollouts, placed{a.Name, r})
 		}
 	}
+	if len(rollouts) > 0 {
+		t.next("ADDON", "PLACEMENT", "ROLLOUT", "MESSAGE")
+	}
+	worst(t, rollouts, most, "rollouts of add-ons", placed.level, func(r placed) {
+		t.row(r.addOn, r.Placement, r.Reason, shortened(r.Message))
+	})
 	if len(s.Attention) == 0 {
 		return
 	}
 	t.next("NEEDS ATTENTION", "CONDITION", "REASON", "CLUSTERS", "MESSAGE")
-	for _, x := range s.Attention[:min(len(s.Attention), maxProblems)] {
+	for _, x := range s.Attention[:min(len(s.Attention), most)] {
 		t.row(x.AddOn, x.Condition+"="+x.Status, x.Reason, named(x.Clusters), shortened(x.Message))
 	}
-	if more := len(s.Attention) - maxProblems; more > 0 {
-		t.row(fmt.Sprintf("and %d more problems: muster status -o json has all", more))
+	if more := len(s.Attention) - most; more > 0 {
+		t.row(fmt.Sprintf("and %d more problems: --all shows them", more))
 	}
 }

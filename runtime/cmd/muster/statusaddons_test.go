@@ -30,7 +30,7 @@ func printStatus(t *testing.T, out io.Writer, c client.Client) error {
 	if err != nil {
 		return err
 	}
-	return s.print(out, formatTable)
+	return s.print(out, rowsShown(false))
 }
 
 // inCluster is an add-on in a cluster, with conditions of the form
@@ -115,7 +115,7 @@ func TestStatusPutsEqualProblemsTogether(t *testing.T) {
 	}
 	said := squeezed(out.String())
 	first := "NEEDS ATTENTION CONDITION REASON CLUSTERS MESSAGE\nsame Available=False Stopped c00,c01,c02,c03,c04,c05,c06,c07,c08,c09 and 20 more it is not available\n"
-	if !strings.Contains(said, first) || !strings.Contains(said, "and 11 more problems: muster status -o json has all\n") {
+	if !strings.Contains(said, first) || !strings.Contains(said, "and 21 more problems: --all shows them\n") {
 		t.Errorf("it says\n%s", said)
 	}
 	if len(said) > 50_000 {
@@ -158,7 +158,7 @@ func TestStatusAsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := s.print(&out, formatJSON); err != nil {
+	if err := s.printJSON(&out); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
@@ -196,8 +196,8 @@ func TestStatusListsEachKindOnce(t *testing.T) {
 			return c.Get(ctx, key, o, options...)
 		},
 	})
-	if _, err := readFleet(t.Context(), b.Build()); err != nil || lists != 6 || gets != 1 {
-		t.Errorf("%d lists and %d single reads, %v; want 6 and 1", lists, gets, err)
+	if _, err := readFleet(t.Context(), b.Build()); err != nil || lists != 8 || gets != 1 {
+		t.Errorf("%d lists and %d single reads, %v; want 8 and 1", lists, gets, err)
 	}
 }
 

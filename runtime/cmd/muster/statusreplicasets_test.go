@@ -31,7 +31,7 @@ func TestStatusNamesClustersThatReplicaSetsLeaveOut(t *testing.T) {
 	if err := printStatus(t, &out, b().Build()); err != nil {
 		t.Fatal(err)
 	}
-	if said := squeezed(out.String()); !strings.Contains(said, "team/web "+problem+"\n") || strings.Contains(said, "fine") {
+	if said := squeezed(out.String()); !strings.Contains(said, "team/web "+problem+"\n") || strings.Contains(said, "team/fine placement") {
 		t.Errorf("it says\n%s", said)
 	}
 	out.Reset()
