@@ -43,7 +43,10 @@ func AddOnState(a *addonv1alpha1.ManagedClusterAddOn) (Level, string) {
 	case available != nil && available.Status == metav1.ConditionFalse:
 		return Problem, what + " is unhealthy."
 	case available != nil && available.Status == metav1.ConditionUnknown:
-		return Problem, what + " is unreachable: nobody can tell how it is."
+		if available.Reason == cluster.ReasonLeaseUpdateStopped {
+			return Problem, what + " is unreachable: the hub does not hear from the cluster's agent."
+		}
+		return Problem, what + " has given no sign of life."
 	case meta.IsStatusConditionFalse(a.Status.Conditions, addon.ConditionManifestApplied), stuck:
 		return Problem, what + " could not be deployed as it should."
 	case available == nil:
@@ -199,10 +202,15 @@ func (f *AddOnFacts) conditions() []Cause {
 	}
 	if c := meta.FindStatusCondition(a.Status.Conditions, addon.ConditionAvailable); c != nil &&
 		c.Status == metav1.ConditionUnknown {
-		out = append(out, Cause{Level: Problem,
-			Summary:  "The hub does not hear from the cluster's agent, which reports on its add-ons.",
-			Evidence: []string{says(c, f.Now)},
-			Next:     []Step{{Do: "see why", Command: "muster explain cluster " + a.Namespace}}})
+		cause := Cause{Level: Problem, Evidence: []string{says(c, f.Now)},
+			Summary: "The hub does not hear from the cluster's agent, which reports on its add-ons.",
+			Next:    []Step{{Do: "see why", Command: "muster explain cluster " + a.Namespace}}}
+		if c.Reason != cluster.ReasonLeaseUpdateStopped {
+			cause.Summary = "The add-on's agent has given no sign of life, such as a lease: it does not run, or is " +
+				"not deployed."
+			cause.Next = append(f.works(), f.pods()...)
+		}
+		out = append(out, cause)
 	}
 	c := meta.FindStatusCondition(a.Status.Conditions, addon.ConditionProgressing)
 	switch {

@@ -341,9 +341,14 @@ func TestAddOn(t *testing.T) {
 			Problem, []string{"manifests could not be", "muster explain work paris/bad"},
 		},
 		"a silent agent": {
-			AddOnFacts{AddOn: metrics("Available=Unknown"), Cluster: paris(true, isAccepted, isJoined, isSilent)},
+			AddOnFacts{AddOn: metrics("Available=Unknown/" + cluster.ReasonLeaseUpdateStopped), Cluster: paris(true,
+				isAccepted, isJoined, isSilent)},
 			Problem,
 			[]string{"muster explain cluster paris", "unreachable"},
+		},
+		"no lease": {
+			AddOnFacts{AddOn: metrics("Available=Unknown/ManagedClusterAddOnLeaseNotFound/unknown")}, Problem,
+			[]string{"no sign of life", "agent-addon get pods", "!explain cluster"},
 		},
 		"no template": {
 			AddOnFacts{AddOn: changed(metrics(), func(a *addonv1alpha1.ManagedClusterAddOn) {
