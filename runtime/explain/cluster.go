@@ -444,9 +444,8 @@ func (f *ClusterFacts) deletion() *Cause {
 		c.Evidence = append(c.Evidence, left.String())
 	}
 	if len(f.Left) > 0 {
-		c.Summary = fmt.Sprintf("The deletion waits until %s of the cluster gone: the agent removes first what it "+
-			"has made in the cluster.",
-			isOrAre(len(f.Left), "object"))
+		c.Summary = fmt.Sprintf("The deletion waits for %s in the cluster's namespace on the hub. The agent first "+
+			"removes what it has made in the cluster.", plural(len(f.Left), "object"))
 		first := f.Left[0]
 		switch first.Kind {
 		case "ManifestWork":

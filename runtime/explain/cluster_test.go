@@ -272,7 +272,8 @@ func TestCluster(t *testing.T) {
 				Left: []Left{{Kind: "ManifestWork", Name: "web", Deleting: true, Finalizers: []string{"f"}}},
 			}, Problem,
 			[]string{
-				"asked for at 2026-11-23T19:00:00Z", "ManifestWork web is being deleted, held by f", "muster " +
+				"asked for at 2026-11-23T19:00:00Z", "waits for 1 object in the cluster's namespace",
+				"ManifestWork web is being deleted, held by f", "muster " +
 					"explain work paris/web",
 				"muster detach paris --force", "does not know the example.com/mine", "!rejoin",
 			},

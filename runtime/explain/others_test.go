@@ -284,7 +284,8 @@ func TestRollout(t *testing.T) {
 			RolloutFacts{Set: progressive, Read: true, Decisions: []clusterv1beta1.PlacementDecision{decision},
 				Works: []workv1.ManifestWork{
 					in("c0", "Applied=True", "Available=True", "Progressing=True"),
-				}}, Waiting, []string{"0 of 2 clusters", "under way: c0", "muster explain work c0/web", "!resume"},
+				}}, Waiting, []string{"done are 0 of 2 clusters of the placement p", "under way: c0",
+				"muster explain work c0/web", "!resume"},
 		},
 		"not applied": {
 			RolloutFacts{Set: replicaSet(verified), Read: true,

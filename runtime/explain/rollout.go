@@ -177,8 +177,8 @@ func (f *RolloutFacts) progress(ref workv1alpha1.LocalPlacementReference) []Caus
 		return nil // all are done
 	}
 	failed := slices.Concat(by[rollout.Failed], by[rollout.TimeOut])
-	evidence := []string{fmt.Sprintf("%d of %s of the placement %s done", len(by[rollout.Succeeded]), isOrAre(total,
-		"cluster"), ref.Name)}
+	evidence := []string{fmt.Sprintf("done are %d of %s of the placement %s", len(by[rollout.Succeeded]),
+		plural(total, "cluster"), ref.Name)}
 	for _, x := range []struct {
 		what  string
 		names []string
