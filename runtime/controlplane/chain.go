@@ -135,6 +135,7 @@ func serverOptions(o Options, listener net.Listener, files certificateFiles, etc
 	// Priority and fairness costs 0.3 s of the start; see fairness.
 	s.Features.EnablePriorityAndFairness = false
 	s.Features.EnableProfiling = o.Profiling
+	s.Traces.ConfigFile = o.TracingConfigFile
 	if len(o.EtcdServers) > 0 {
 		s.GenericServerRunOptions.GoawayChance = moveChance
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/server/healthz"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
@@ -91,6 +92,9 @@ type Options struct {
 	Authentication Authentication
 	// Audit says what is noted of users' requests; nothing by default.
 	Audit Audit
+	// TracingConfigFile is a TracingConfiguration of apiserver.config.k8s.io, which says
+	// where spans of requests go; without it there are none.
+	TracingConfigFile string
 	// MinTLSVersion is the oldest version of TLS that clients may use, as VersionTLS12; that
 	// is VersionTLS13 by default.
 	MinTLSVersion string
@@ -147,6 +151,12 @@ func (o *Options) complete() error {
 	if o.MinTLSVersion != "VersionTLS12" && o.MinTLSVersion != "VersionTLS13" {
 		return fmt.Errorf("--tls-min-version %q is not one that is safe: use VersionTLS12 or VersionTLS13",
 			o.MinTLSVersion)
+	}
+	if o.TracingConfigFile != "" {
+		if _, err := genericoptions.ReadTracingConfiguration(o.TracingConfigFile); err != nil {
+			return fmt.Errorf("--tracing-config-file: %s: give a TracingConfiguration of apiserver.config.k8s.io/v1",
+				oneLine(err))
+		}
 	}
 	if o.SecurePort < 0 || o.SecurePort > 65535 {
 		return fmt.Errorf("--secure-port %d is not a port: use 1 to 65535, or 0 for a free one", o.SecurePort)

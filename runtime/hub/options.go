@@ -72,6 +72,9 @@ type Options struct {
 	Authentication controlplane.Authentication
 	// Audit says what is noted of users' requests; nothing by default.
 	Audit controlplane.Audit
+	// TracingConfigFile says where spans of requests go (--tracing-config-file); without it
+	// there are none.
+	TracingConfigFile string
 	// MinTLSVersion is the oldest version of TLS that clients may use (--tls-min-version);
 	// VersionTLS13 by default.
 	MinTLSVersion string

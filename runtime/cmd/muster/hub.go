@@ -159,6 +159,9 @@ func securityFlags(f *pflag.FlagSet, o *hub.Options) {
 			"without their content; not what the hub and agents do")
 	f.StringVar(&o.Audit.WebhookConfigFile, "audit-webhook-config-file", "",
 		"kubeconfig of a server that gets the audit events, too")
+	f.StringVar(&o.TracingConfigFile, "tracing-config-file", "",
+		"file with a TracingConfiguration (apiserver.config.k8s.io/v1): the OpenTelemetry collector that gets spans, "+
+			"and of how many requests")
 	f.StringVar(&o.MinTLSVersion, "tls-min-version", "VersionTLS13",
 		"oldest version of TLS that clients may use: VersionTLS12 or VersionTLS13")
 	f.StringSliceVar(&o.EncryptedResources, "encrypted-resources", []string{"secrets"},

@@ -7,6 +7,7 @@ package fleetmetrics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -177,10 +178,14 @@ func (r *Reporter) Start(ctx context.Context) error {
 		}
 		c = append(c, counted{k, prometheus.NewDesc(k.metric, k.help, []string{"state"}, nil), shared.GetIndexer()})
 	}
-	if err := metrics.Registry.Register(c); err != nil {
+	var taken prometheus.AlreadyRegisteredError
+	switch err := metrics.Registry.Register(c); {
+	case errors.As(err, &taken): // of several hubs in a process, as tests have them, the first one reports
+	case err != nil:
 		return fmt.Errorf("report the fleet's metrics: %w", err)
+	default:
+		defer metrics.Registry.Unregister(c)
 	}
-	defer metrics.Registry.Unregister(c)
 	<-ctx.Done()
 	return nil
 }
