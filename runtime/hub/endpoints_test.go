@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -149,10 +150,26 @@ func TestAHubServesACertificateOfAnotherAuthority(t *testing.T) {
 		for _, host := range []string{"hub.company.example", "localhost"} {
 			testkit.Must(t, h.verifies(host, e.CABundle))
 		}
+		// The next authority is published without a restart.
+		next, err := pki.LoadOrCreateAuthority(t.TempDir(), "company 2", time.Now())
+		testkit.Must(t, err)
+		testkit.Must(t, os.WriteFile(other.CertFile, slices.Concat(other.CertPEM, next.CertPEM), 0o600))
+		published := types.NamespacedName{Namespace: "kube-public", Name: hubinfo.EndpointsName}
+		testkit.Eventually(t, func() error {
+			m := &corev1.ConfigMap{}
+			if err := clientFor(t, admin).Get(t.Context(), published, m); err != nil {
+				return err
+			}
+			now, err := hubinfo.ParseEndpoints(m.Data)
+			if err == nil && !bytes.Contains(now.CABundle, bytes.TrimSpace(next.CertPEM)) {
+				err = fmt.Errorf("the hub publishes %s", now.CABundle)
+			}
+			return err
+		})
 	})
 	o.ExternalCAFiles = nil
 	h.run(o, func(admin *rest.Config, e hubinfo.Endpoints) { // the authority can be withdrawn
-		if !hubinfo.SameBundle(e.CABundle, admin.CAData) || e.Generation != 2 {
+		if !hubinfo.SameBundle(e.CABundle, admin.CAData) || e.Generation != 3 {
 			t.Errorf("got %+v", e)
 		}
 	})

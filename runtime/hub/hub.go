@@ -155,7 +155,7 @@ func run(ctx context.Context, o Options, server *controlplane.Server, agents *au
 	}()
 	startCtx, stopStart := context.WithTimeout(ctx, startTimeout)
 	defer stopStart()
-	if err := prepare(startCtx, o, server); err != nil {
+	if err := prepare(startCtx, ctx, o, server); err != nil {
 		return stopped(ctx, err)
 	}
 	following := make(chan error, 1)

@@ -1,11 +1,15 @@
 package hub
 
 import (
+	"bytes"
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiserver/pkg/util/filesystem"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,8 +27,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/install"
 )
 
-// prepare installs the definitions and the well-known objects.
-func prepare(ctx context.Context, o Options, server *controlplane.Server) error {
+// prepare installs the definitions and the well-known objects. What it starts runs until
+// hubCtx ends.
+func prepare(ctx, hubCtx context.Context, o Options, server *controlplane.Server) error {
 	config := server.RESTConfig("muster-install")
 	c, err := client.New(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
@@ -55,8 +60,40 @@ func prepare(ctx context.Context, o Options, server *controlplane.Server) error 
 	if err != nil {
 		return err
 	}
-	place := install.Place{URL: server.URL, ExternalURLs: o.externalURLs(), ExternalCAs: externalCAs}
-	return install.WellKnown(ctx, c, place, keys, o.announced()...)
+	publish := func(ctx context.Context, externalCAs []byte) error {
+		place := install.Place{URL: server.URL, ExternalURLs: o.externalURLs(), ExternalCAs: externalCAs}
+		return install.WellKnown(ctx, c, place, keys, o.announced()...)
+	}
+	if err := publish(ctx, externalCAs); err != nil {
+		return err
+	}
+	o.followAuthorities(hubCtx, externalCAs, publish)
+	return nil
+}
+
+// followAuthorities publishes the authorities in o.ExternalCAFiles again when they change,
+// until ctx ends. A file that can't be read changes nothing.
+func (o Options) followAuthorities(
+	ctx context.Context, published []byte, publish func(context.Context, []byte) error,
+) {
+	var mu sync.Mutex
+	for _, file := range o.ExternalCAFiles {
+		log := o.Log.WithName("endpoints").WithValues("file", file)
+		go filesystem.WatchUntil(ctx, time.Minute, file, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			now, err := o.externalCAs()
+			if err == nil && !bytes.Equal(now, published) {
+				if err = publish(ctx, now); err == nil {
+					published = now
+					log.Info("the authorities for agents have changed")
+				}
+			}
+			if err != nil && ctx.Err() == nil {
+				log.Error(err, "the authorities for agents stay as they were")
+			}
+		}, func(err error) { log.Error(err, "watch a file with authorities") })
+	}
 }
 
 // definitions are those of the kinds that the hub serves.
