@@ -158,7 +158,9 @@ func TestReleasesAreAsTheRegistryWantsThem(t *testing.T) {
 			Algorithm string
 			Extra     []file `json:"extra_files"`
 		}
-		Signs   []struct{ Artifacts string }
+		Signs []struct {
+			Artifacts, Cmd, Signature string
+		}
 		Release struct {
 			Extra []file `json:"extra_files"`
 		}
@@ -181,7 +183,11 @@ func TestReleasesAreAsTheRegistryWantsThem(t *testing.T) {
 	if c := release.Checksum; c.Name != program+"_{{ .Version }}_SHA256SUMS" || c.Algorithm != "sha256" || !slices.Equal(c.Extra, want) || !slices.Equal(release.Release.Extra, want) {
 		t.Errorf("the checksums are %+v, and the release adds %+v", c, release.Release.Extra)
 	}
-	if len(release.Builds) == 0 || len(release.Archives) == 0 || len(release.Signs) != 1 || release.Signs[0].Artifacts != "checksum" {
+	signed := false // with GPG, whose signature is named as the registry wants it by default
+	for _, sign := range release.Signs {
+		signed = signed || sign.Artifacts == "checksum" && sign.Cmd == "" && sign.Signature == ""
+	}
+	if len(release.Builds) == 0 || len(release.Archives) == 0 || !signed {
 		t.Errorf("builds %v, archives %v, signed is %+v", release.Builds, release.Archives, release.Signs)
 	}
 }

@@ -7,8 +7,8 @@ package fleetmetrics
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -155,6 +155,9 @@ func requestState(r *certificatesv1.CertificateSigningRequest) string {
 	return state
 }
 
+// reporting is held by the one hub of a process that reports: tests have several.
+var reporting sync.Mutex
+
 // Reporter reports as long as it runs. It implements manager.Runnable.
 type Reporter struct {
 	Cache    cache.Cache
@@ -178,14 +181,15 @@ func (r *Reporter) Start(ctx context.Context) error {
 		}
 		c = append(c, counted{k, prometheus.NewDesc(k.metric, k.help, []string{"state"}, nil), shared.GetIndexer()})
 	}
-	var taken prometheus.AlreadyRegisteredError
-	switch err := metrics.Registry.Register(c); {
-	case errors.As(err, &taken): // of several hubs in a process, as tests have them, the first one reports
-	case err != nil:
-		return fmt.Errorf("report the fleet's metrics: %w", err)
-	default:
-		defer metrics.Registry.Unregister(c)
+	if !reporting.TryLock() {
+		<-ctx.Done()
+		return nil
 	}
+	defer reporting.Unlock()
+	if err := metrics.Registry.Register(c); err != nil {
+		return fmt.Errorf("report the fleet's metrics: %w", err)
+	}
+	defer metrics.Registry.Unregister(c)
 	<-ctx.Done()
 	return nil
 }
