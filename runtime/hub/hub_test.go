@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
@@ -52,7 +54,11 @@ func run(m *testing.M) (int, error) {
 	if err := gates.Set("ClusterImport=true"); err != nil {
 		return 1, err
 	}
-	ready, stop, err := start(hub.Options{DataDir: dir, Features: gates})
+	// The audit log and the encryption are what the command has by default.
+	ready, stop, err := start(hub.Options{
+		DataDir: dir, Features: gates, EncryptedResources: []string{"secrets"},
+		Audit: controlplane.Audit{LogPath: filepath.Join(dir, "audit", "audit.log"), MaxSize: 100, MaxBackups: 1},
+	})
 	if err != nil {
 		return 1, err
 	}

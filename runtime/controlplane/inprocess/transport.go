@@ -28,7 +28,7 @@ type Transport struct {
 func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	// A client that closes the body has hung up, which the handler of a watch
 	// learns from its context.
-	ctx, hangUp := context.WithCancel(req.Context())
+	ctx, hangUp := context.WithCancel(ownValues{req.Context()})
 	if err := ctx.Err(); err != nil {
 		hangUp()
 		closeBody(req)
@@ -72,6 +72,14 @@ func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return w.response, nil
 }
+
+// ownValues is a context whose values stay behind, as they do on a socket. A caller that
+// answers a request has that request's user and audit event in its context, and the
+// handler is to have its own.
+type ownValues struct{ context.Context }
+
+// Value implements context.Context.
+func (ownValues) Value(any) any { return nil }
 
 func closeBody(req *http.Request) {
 	if req.Body != nil {

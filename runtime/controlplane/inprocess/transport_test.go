@@ -42,6 +42,21 @@ func TestRequestAndResponseArriveWhole(t *testing.T) {
 	}
 }
 
+// What a caller has in its context, such as the user whose request it answers, is not the
+// handler's.
+func TestValuesOfTheCallerStayBehind(t *testing.T) {
+	type key struct{}
+	resp, err := Transport{http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if v := r.Context().Value(key{}); v != nil {
+			t.Errorf("the handler has the caller's value %v", v)
+		}
+	})}.RoundTrip(request(context.WithValue(t.Context(), key{}, "secret"), t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+}
+
 func TestEmptyAnswerIsOK(t *testing.T) {
 	resp, err := Transport{http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}.RoundTrip(request(t.Context(), t))
 	if err != nil {
