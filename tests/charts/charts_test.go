@@ -86,8 +86,8 @@ func runHelm(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// render renders a chart with values, and returns its objects.
-func render(chart string, values map[string]any) ([]*unstructured.Unstructured, error) {
+// render renders a chart as a release, with values, and returns its objects.
+func render(chart, release string, values map[string]any) ([]*unstructured.Unstructured, error) {
 	file, err := os.CreateTemp("", "values-*.json")
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func render(chart string, values map[string]any) ([]*unstructured.Unstructured, 
 	if err := errors.Join(json.NewEncoder(file).Encode(values), file.Close()); err != nil {
 		return nil, err
 	}
-	text, err := runHelm("template", "site", filepath.Join(root, "deploy", "charts", chart),
+	text, err := runHelm("template", release, filepath.Join(root, "deploy", "charts", chart),
 		"--namespace", namespace, "--values", file.Name(), "--kube-version", "1.37")
 	if err != nil {
 		return nil, err
@@ -118,10 +118,10 @@ func render(chart string, values map[string]any) ([]*unstructured.Unstructured, 
 
 type values = map[string]any
 
-// hubs are the ways to run a hub that the guide has.
+// hubs are the ways to run a hub that the guide has, by the names of their releases.
 var hubs = map[string]values{
 	"one": {"externalURL": "https://hub.example.org:6443"},
-	"one, with everything": {
+	"one with everything": {
 		"externalURL": "https://hub.example.org", "additionalExternalURLs": []string{"https://old.example.org:6443"},
 		"service": values{"type": "LoadBalancer", "port": 443, "annotations": values{"a": "b"}},
 		"ingress": values{
@@ -164,7 +164,7 @@ func TestHubChart(t *testing.T) {
 	cluster := newCluster(t)
 	for name, v := range hubs {
 		t.Run(name, func(t *testing.T) {
-			objects, err := render("muster-hub", v)
+			objects, err := render("muster-hub", strings.ReplaceAll(name, " ", "-"), v)
 			testkit.Must(t, err)
 			d := cluster.apply(
 				t,
@@ -203,7 +203,7 @@ func TestHubChartRefuses(t *testing.T) {
 			"backup": values{"enabled": true}, "etcd": etcd, "replicaKey": values{"secretName": "x"},
 		}),
 	} {
-		if _, err := render("muster-hub", v); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := render("muster-hub", "site", v); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
@@ -212,7 +212,7 @@ func TestHubChartRefuses(t *testing.T) {
 // The definitions of cert-manager and of the Prometheus operator are in no dev cluster, so
 // what is for them is looked at by hand.
 func TestHubChartIntegrations(t *testing.T) {
-	objects, err := render("muster-hub", values{
+	objects, err := render("muster-hub", "site", values{
 		"externalURL": "https://hub.example.org:6443",
 		"servingCertificate": values{
 			"certManager": values{
@@ -290,7 +290,7 @@ func TestAgentChart(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, err := render("muster-agent", x.values)
+			objects, err := render("muster-agent", "site", x.values)
 			testkit.Must(t, err)
 			got := map[string]runtime.Object{}
 			for _, o := range objects {
@@ -322,7 +322,7 @@ func TestAgentChart(t *testing.T) {
 			testkit.Must(t, cluster.Delete(t.Context(), d))
 		})
 	}
-	if _, err := render("muster-agent", values{"clusterName": "a", "clientID": "b"}); err == nil ||
+	if _, err := render("muster-agent", "site", values{"clusterName": "a", "clientID": "b"}); err == nil ||
 		!strings.Contains(err.Error(), "clusterName and clientID are both set") {
 		t.Errorf("a name and a client ID: %v", err)
 	}
