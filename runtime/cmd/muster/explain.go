@@ -9,10 +9,18 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/explain"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/explain/facts"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/fleet"
 )
 
@@ -27,42 +35,46 @@ type explained struct {
 	short   string
 	example string
 	// explain reads and explains one object.
-	explain func(*hubReader, types.NamespacedName) (explain.Explanation, error)
-	// names are those that there are, as far as they may be read.
-	names func(r *hubReader, namespace string) []string
+	explain func(*facts.Reader, types.NamespacedName) (explain.Explanation, error)
+	kind    schema.GroupVersionKind
 }
 
 func explainedKinds() []explained {
 	return []explained{
 		{
 			name: "cluster", noun: "managed cluster", short: "Explain why a cluster is, or is not, available",
-			example: "  muster explain cluster paris", explain: explainCluster, names: clusterNames,
+			example: "  muster explain cluster paris", explain: (*facts.Reader).Cluster,
+			kind: clusterv1.GroupVersion.WithKind("ManagedCluster"),
 		},
 		{
 			name: "work", noun: "ManifestWork", in: "CLUSTER", short: "Explain why a work is, or is not, applied " +
 				"and available",
-			example: "  muster explain work paris/web\n  muster explain work web -n paris", explain: explainWork,
-			names: workNames,
+			example: "  muster explain work paris/web\n  muster explain work web -n paris",
+			explain: (*facts.Reader).Work, kind: workv1.GroupVersion.WithKind("ManifestWork"),
 		},
 		{
 			name: "placement", noun: "Placement", in: "NAMESPACE", short: "Explain which clusters a placement " +
 				"selects, and why not the others",
-			example: "  muster explain placement default/production", explain: explainPlacement, names: placementNames,
+			example: "  muster explain placement default/production", explain: (*facts.Reader).Placement,
+			kind: clusterv1beta1.GroupVersion.WithKind("Placement"),
 		},
 		{
 			name: "rollout", noun: "ManifestWorkReplicaSet", in: "NAMESPACE", aliases: []string{"replicaset"},
 			short:   "Explain how far a replica set is, and what it waits for",
-			example: "  muster explain rollout shop/web", explain: explainRollout, names: replicaSetNames,
+			example: "  muster explain rollout shop/web", explain: (*facts.Reader).Rollout,
+			kind: workv1alpha1.GroupVersion.WithKind("ManifestWorkReplicaSet"),
 		},
 		{
 			name: "addon", noun: "add-on", in: "CLUSTER", short: "Explain why an add-on is, or is not, available " +
 				"in a cluster",
-			example: "  muster explain addon paris/metrics", explain: explainAddOn, names: addOnNames,
+			example: "  muster explain addon paris/metrics", explain: (*facts.Reader).AddOn,
+			kind: addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"),
 		},
 		{
 			name: "cloud", noun: "logical cloud", in: "NAMESPACE", short: "Explain which clusters a logical cloud " +
 				"lacks, and who has access",
-			example: "  muster explain cloud team-a/prod", explain: explainCloud, names: cloudNames,
+			example: "  muster explain cloud team-a/prod", explain: (*facts.Reader).Cloud,
+			kind: musterv1alpha1.GroupVersion.WithKind("LogicalCloud"),
 		},
 	}
 }
@@ -107,7 +119,7 @@ func (k explained) command() *cobra.Command {
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			names := k.names(newHubReader(cmd.Context(), c), namespace)
+			names := facts.NewReader(cmd.Context(), c).Names(k.kind, namespace)
 			if namespace != "" {
 				for i := range names {
 					names[i] = strings.TrimPrefix(names[i], namespace+"/")
@@ -127,7 +139,7 @@ func (k explained) command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			e, err := k.run(newHubReader(cmd.Context(), c), key)
+			e, err := k.run(facts.NewReader(cmd.Context(), c), key)
 			if err != nil {
 				return err
 			}
@@ -171,17 +183,17 @@ func (k explained) parse(arg, namespace string) (types.NamespacedName, error) {
 }
 
 // run explains an object, or says which ones there are.
-func (k explained) run(r *hubReader, key types.NamespacedName) (explain.Explanation, error) {
+func (k explained) run(r *facts.Reader, key types.NamespacedName) (explain.Explanation, error) {
 	e, err := k.explain(r, key)
 	if err == nil {
-		e.Hidden = r.hidden
+		e.Hidden = r.Hidden
 		return e, nil
 	}
-	if !r.missing {
+	if !r.Missing {
 		return e, err
 	}
 	said := fmt.Sprintf("there is no %s %s on the hub", k.noun, strings.TrimPrefix(key.String(), "/"))
-	names := k.names(r, "")
+	names := r.Names(k.kind, "")
 	asked := strings.TrimPrefix(key.String(), "/")
 	near := suggest.Names(asked, names)
 	if key.Namespace != "" { // the same name elsewhere is as near
@@ -196,8 +208,8 @@ func (k explained) run(r *hubReader, key types.NamespacedName) (explain.Explanat
 		return e, fmt.Errorf("%s: did you mean %s?", said, strings.Join(near, " or "))
 	case len(names) > 0:
 		return e, fmt.Errorf("%s: there are %s", said, named(names))
-	case len(r.hidden) > 0:
-		return e, fmt.Errorf("%s; %s", said, r.hidden[0])
+	case len(r.Hidden) > 0:
+		return e, fmt.Errorf("%s; %s", said, r.Hidden[0])
 	}
 	return e, fmt.Errorf("%s: it has none at all", said)
 }

@@ -23,6 +23,7 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/explain"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/explain/facts"
 )
 
 func objectMeta(namespace, name string) metav1.ObjectMeta {
@@ -50,7 +51,7 @@ func explainedAs(t *testing.T, c client.Client, kind, arg, namespace string) (ex
 			if err != nil {
 				return explain.Explanation{}, err
 			}
-			return k.run(newHubReader(t.Context(), c), key)
+			return k.run(facts.NewReader(t.Context(), c), key)
 		}
 	}
 	t.Fatalf("%s is not explained", kind)
@@ -169,16 +170,16 @@ PROBLEM: It is.
 }
 
 func TestExplainCompletesNames(t *testing.T) {
-	r := newHubReader(t.Context(), explainedFleet().Build())
+	r := facts.NewReader(t.Context(), explainedFleet().Build())
 	for _, k := range explainedKinds() {
 		want := map[string]string{"cluster": "paris", "work": "paris/web rome/web", "placement": "shop/all",
 			"rollout": "shop/web",
 			"addon":   "paris/metrics", "cloud": "team/prod"}[k.name]
-		if got := strings.Join(k.names(r, ""), " "); got != want {
+		if got := strings.Join(r.Names(k.kind, ""), " "); got != want {
 			t.Errorf("%s: %q, want %q", k.name, got, want)
 		}
 	}
-	if got := strings.Join(workNames(r, "rome"), " "); got != "rome/web" {
+	if got := strings.Join(r.Names(workv1.GroupVersion.WithKind("ManifestWork"), "rome"), " "); got != "rome/web" {
 		t.Errorf("in rome: %q", got)
 	}
 }

@@ -32,6 +32,7 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/explain"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/explain/facts"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/membership"
 )
 
@@ -260,7 +261,7 @@ func (s *fleetStatus) readClusters(
 	ctx context.Context, c client.Reader, followers map[follower][]string, perCluster map[string]addOnCounts,
 ) error {
 	list := &clusterv1.ManagedClusterList{}
-	err := pages(ctx, c, list, objectsPerPage, func() {
+	err := pages(ctx, c, list, facts.ObjectsPerPage, func() {
 		for i := range list.Items {
 			m := &list.Items[i]
 			follow(followers, m)
@@ -293,7 +294,7 @@ func (s *fleetStatus) readClusters(
 // readPlacements reads the placements and their decisions.
 func (s *fleetStatus) readPlacements(ctx context.Context, c client.Reader) error {
 	decisions, placements := &clusterv1beta1.PlacementDecisionList{}, &clusterv1beta1.PlacementList{}
-	err := pages(ctx, c, decisions, objectsPerPage, func() {
+	err := pages(ctx, c, decisions, facts.ObjectsPerPage, func() {
 		for _, d := range decisions.Items {
 			chosen := []string{}
 			for _, x := range d.Status.Decisions {
@@ -625,7 +626,7 @@ func (s *fleetStatus) readReplicaSets(ctx context.Context, c client.Reader) erro
 // listIfAny lists, page by page, what not every hub has, and not everybody may list.
 func (s *fleetStatus) listIfAny(ctx context.Context, c client.Reader, list client.ObjectList, what string,
 	page func()) error {
-	err := pages(ctx, c, list, objectsPerPage, page)
+	err := pages(ctx, c, list, facts.ObjectsPerPage, page)
 	switch {
 	case apierrors.IsForbidden(err):
 		s.Hidden = append(s.Hidden, fmt.Sprintf("the %s, which you may not list", what))

@@ -1,4 +1,6 @@
-package main
+// Package facts reads from a hub what the explanations of package explain are made of, page
+// by page and with the rights of a client. What may not be read is left out, and named.
+package facts
 
 import (
 	"context"
@@ -33,25 +35,27 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// hubReader reads what a hub knows, with the rights of its client.
-type hubReader struct {
+// Reader reads what a hub knows, with the rights of its client.
+type Reader struct {
 	ctx    context.Context
 	client client.Client
 	now    time.Time
-	// hidden is what may not be read.
-	hidden []string
-	// missing is that the object to explain does not exist.
-	missing bool
+	// Hidden says what may not be read.
+	Hidden []string
+	// Missing is set when the object to explain does not exist.
+	Missing bool
 }
 
-func newHubReader(ctx context.Context, c client.Client) *hubReader {
-	return &hubReader{ctx: ctx, client: c, now: time.Now()}
+// NewReader makes a reader that asks with the rights of a client until ctx ends. It is not
+// safe for concurrent use.
+func NewReader(ctx context.Context, c client.Client) *Reader {
+	return &Reader{ctx: ctx, client: c, now: time.Now()}
 }
 
 // object reads the object to explain.
-func (r *hubReader) object(key types.NamespacedName, o client.Object) error {
+func (r *Reader) object(key types.NamespacedName, o client.Object) error {
 	err := r.client.Get(r.ctx, key, o)
-	r.missing = apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
+	r.Missing = apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 	if err != nil {
 		return fmt.Errorf("read %s from the hub: %w", strings.TrimPrefix(key.String(), "/"), err)
 	}
@@ -60,7 +64,7 @@ func (r *hubReader) object(key types.NamespacedName, o client.Object) error {
 
 // may reports whether something could be read. What may not be is noted: that it may not
 // be read, and so what is left out.
-func (r *hubReader) may(err error, what, namespace, out string) (bool, error) {
+func (r *Reader) may(err error, what, namespace, out string) (bool, error) {
 	if !apierrors.IsForbidden(err) {
 		return err == nil, err
 	}
@@ -68,14 +72,14 @@ func (r *hubReader) may(err error, what, namespace, out string) (bool, error) {
 	if namespace != "" {
 		in = " in " + namespace
 	}
-	if said := fmt.Sprintf("you may not read %s%s, so %s left out", what, in, out); !slices.Contains(r.hidden, said) {
-		r.hidden = append(r.hidden, said)
+	if said := fmt.Sprintf("you may not read %s%s, so %s left out", what, in, out); !slices.Contains(r.Hidden, said) {
+		r.Hidden = append(r.Hidden, said)
 	}
 	return false, nil
 }
 
 // get reads one object. It is false where there is none, or it may not be read.
-func (r *hubReader) get(namespace, name string, o client.Object, what, out string) (found, absent bool, err error) {
+func (r *Reader) get(namespace, name string, o client.Object, what, out string) (found, absent bool, err error) {
 	err = r.client.Get(r.ctx, types.NamespacedName{Namespace: namespace, Name: name}, o)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return false, true, nil
@@ -89,9 +93,9 @@ func (r *hubReader) get(namespace, name string, o client.Object, what, out strin
 
 // list reads objects page by page, and hands each page over. It is false where they may
 // not be read, or the hub does not have the kind.
-func (r *hubReader) list(list client.ObjectList, namespace, what, out string, page func(),
+func (r *Reader) list(list client.ObjectList, namespace, what, out string, page func(),
 	options ...client.ListOption) (bool, error) {
-	options = append(options, client.InNamespace(namespace), client.Limit(objectsPerPage))
+	options = append(options, client.InNamespace(namespace), client.Limit(ObjectsPerPage))
 	for next := ""; ; {
 		err := r.client.List(r.ctx, list, append(options, client.Continue(next))...)
 		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
@@ -113,30 +117,34 @@ func (r *hubReader) list(list client.ObjectList, namespace, what, out string, pa
 	}
 }
 
-// objectsPerPage is how many objects are read at a time.
-const objectsPerPage = 250
+// ObjectsPerPage is how many objects are read at a time.
+const ObjectsPerPage = 250
 
-func explainCluster(r *hubReader, key types.NamespacedName) (explain.Explanation, error) {
+// maxEvents is of how many certificate requests the events are read.
+const maxEvents = 10
+
+// ClusterFacts reads what is known of a managed cluster.
+func (r *Reader) ClusterFacts(key types.NamespacedName) (explain.ClusterFacts, error) {
 	f := explain.ClusterFacts{Cluster: &clusterv1.ManagedCluster{}, Now: r.now}
 	if err := r.object(key, f.Cluster); err != nil {
-		return explain.Explanation{}, err
+		return f, err
 	}
 	lease := &coordinationv1.Lease{}
 	found, _, err := r.get(key.Name, cluster.LeaseName, lease, "the lease", "the last heartbeat is")
 	if err != nil {
-		return explain.Explanation{}, err
+		return f, err
 	}
 	if found {
 		f.Lease = lease
 	}
 	if err := r.requests(&f); err != nil {
-		return explain.Explanation{}, err
+		return f, err
 	}
 	config := &corev1.ConfigMap{}
 	found, _, err = r.get(metav1.NamespacePublic, hubinfo.EndpointsName, config,
 		"the ConfigMap "+hubinfo.EndpointsName, "the hub's newest URL is")
 	if err != nil {
-		return explain.Explanation{}, err
+		return f, err
 	}
 	if found {
 		if published, err := hubinfo.ParseEndpoints(config.Data); err == nil {
@@ -145,15 +153,24 @@ func explainCluster(r *hubReader, key types.NamespacedName) (explain.Explanation
 	}
 	if !f.Cluster.DeletionTimestamp.IsZero() {
 		if err := r.left(&f); err != nil {
-			return explain.Explanation{}, err
+			return f, err
 		}
+	}
+	return f, nil
+}
+
+// Cluster explains a managed cluster.
+func (r *Reader) Cluster(key types.NamespacedName) (explain.Explanation, error) {
+	f, err := r.ClusterFacts(key)
+	if err != nil {
+		return explain.Explanation{}, err
 	}
 	return explain.Cluster(f), nil
 }
 
 // requests reads the certificate requests of a cluster's agents, and what was said about
 // those that nobody has decided about.
-func (r *hubReader) requests(f *explain.ClusterFacts) (err error) {
+func (r *Reader) requests(f *explain.ClusterFacts) (err error) {
 	selector, err := labels.Parse(cluster.NameLabel + "=" + f.Cluster.Name + ",!" + cluster.AddOnNameLabel)
 	if err != nil {
 		return fmt.Errorf("%q can't be the name of a cluster: %w", f.Cluster.Name, err)
@@ -166,7 +183,7 @@ func (r *hubReader) requests(f *explain.ClusterFacts) (err error) {
 		return err
 	}
 	f.RequestEvents = map[string][]explain.Event{}
-	for i := range f.Requests[:min(len(f.Requests), maxNamed)] {
+	for i := range f.Requests[:min(len(f.Requests), maxEvents)] {
 		q := &f.Requests[i]
 		if len(q.Status.Conditions) > 0 {
 			continue
@@ -187,7 +204,7 @@ func (r *hubReader) requests(f *explain.ClusterFacts) (err error) {
 }
 
 // left reads what the deletion of a cluster waits for.
-func (r *hubReader) left(f *explain.ClusterFacts) error {
+func (r *Reader) left(f *explain.ClusterFacts) error {
 	for _, kind := range []schema.GroupVersionKind{
 		workv1.GroupVersion.WithKind("ManifestWork"), addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"),
 	} {
@@ -207,7 +224,7 @@ func (r *hubReader) left(f *explain.ClusterFacts) error {
 }
 
 // cluster reads the managed cluster that something belongs to.
-func (r *hubReader) cluster(name string) (m *clusterv1.ManagedCluster, absent bool, err error) {
+func (r *Reader) cluster(name string) (m *clusterv1.ManagedCluster, absent bool, err error) {
 	m = &clusterv1.ManagedCluster{}
 	found, absent, err := r.get("", name, m, "the ManagedCluster "+name, "how its agent is, is")
 	if !found {
@@ -216,7 +233,8 @@ func (r *hubReader) cluster(name string) (m *clusterv1.ManagedCluster, absent bo
 	return m, absent, err
 }
 
-func explainWork(r *hubReader, key types.NamespacedName) (explain.Explanation, error) {
+// Work explains a ManifestWork.
+func (r *Reader) Work(key types.NamespacedName) (explain.Explanation, error) {
 	f := explain.WorkFacts{Work: &workv1.ManifestWork{}, Now: r.now}
 	if err := r.object(key, f.Work); err != nil {
 		return explain.Explanation{}, err
@@ -229,7 +247,8 @@ func explainWork(r *hubReader, key types.NamespacedName) (explain.Explanation, e
 	return explain.Work(f), nil
 }
 
-func explainPlacement(r *hubReader, key types.NamespacedName) (explain.Explanation, error) {
+// Placement explains a Placement.
+func (r *Reader) Placement(key types.NamespacedName) (explain.Explanation, error) {
 	f := explain.PlacementFacts{Placement: &clusterv1beta1.Placement{}, Now: r.now}
 	if err := r.object(key, f.Placement); err != nil {
 		return explain.Explanation{}, err
@@ -262,7 +281,8 @@ func explainPlacement(r *hubReader, key types.NamespacedName) (explain.Explanati
 	return explain.Placement(f), nil
 }
 
-func explainRollout(r *hubReader, key types.NamespacedName) (explain.Explanation, error) {
+// Rollout explains a ManifestWorkReplicaSet.
+func (r *Reader) Rollout(key types.NamespacedName) (explain.Explanation, error) {
 	f := explain.RolloutFacts{Set: &workv1alpha1.ManifestWorkReplicaSet{},
 		Clusters: map[string]*clusterv1.ManagedCluster{}, Now: r.now}
 	if err := r.object(key, f.Set); err != nil {
@@ -297,7 +317,8 @@ func explainRollout(r *hubReader, key types.NamespacedName) (explain.Explanation
 	return explain.Rollout(f), nil
 }
 
-func explainAddOn(r *hubReader, key types.NamespacedName) (explain.Explanation, error) {
+// AddOn explains a ManagedClusterAddOn.
+func (r *Reader) AddOn(key types.NamespacedName) (explain.Explanation, error) {
 	f := explain.AddOnFacts{AddOn: &addonv1alpha1.ManagedClusterAddOn{}, Now: r.now}
 	if err := r.object(key, f.AddOn); err != nil {
 		return explain.Explanation{}, err
@@ -323,7 +344,8 @@ func explainAddOn(r *hubReader, key types.NamespacedName) (explain.Explanation, 
 	return explain.AddOn(f), nil
 }
 
-func explainCloud(r *hubReader, key types.NamespacedName) (explain.Explanation, error) {
+// Cloud explains a LogicalCloud.
+func (r *Reader) Cloud(key types.NamespacedName) (explain.Explanation, error) {
 	f := explain.CloudFacts{Cloud: &musterv1alpha1.LogicalCloud{}, Now: r.now}
 	if err := r.object(key, f.Cloud); err != nil {
 		return explain.Explanation{}, err
@@ -344,8 +366,8 @@ func explainCloud(r *hubReader, key types.NamespacedName) (explain.Explanation, 
 // mostNames is how many names are read for completions and suggestions.
 const mostNames = 2000
 
-// namesOf are the names of the objects of a kind, as far as they may be read.
-func (r *hubReader) namesOf(kind schema.GroupVersionKind, namespace string) []string {
+// Names are the names of the objects of a kind, as far as they may be read.
+func (r *Reader) Names(kind schema.GroupVersionKind, namespace string) []string {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	var names []string
@@ -357,28 +379,4 @@ func (r *hubReader) namesOf(kind schema.GroupVersionKind, namespace string) []st
 		names = append(names, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
 	}
 	return names
-}
-
-func clusterNames(r *hubReader, _ string) []string {
-	return r.namesOf(clusterv1.GroupVersion.WithKind("ManagedCluster"), "")
-}
-
-func workNames(r *hubReader, namespace string) []string {
-	return r.namesOf(workv1.GroupVersion.WithKind("ManifestWork"), namespace)
-}
-
-func placementNames(r *hubReader, namespace string) []string {
-	return r.namesOf(clusterv1beta1.GroupVersion.WithKind("Placement"), namespace)
-}
-
-func replicaSetNames(r *hubReader, namespace string) []string {
-	return r.namesOf(workv1alpha1.GroupVersion.WithKind("ManifestWorkReplicaSet"), namespace)
-}
-
-func addOnNames(r *hubReader, namespace string) []string {
-	return r.namesOf(addonv1alpha1.GroupVersion.WithKind("ManagedClusterAddOn"), namespace)
-}
-
-func cloudNames(r *hubReader, namespace string) []string {
-	return r.namesOf(musterv1alpha1.GroupVersion.WithKind("LogicalCloud"), namespace)
 }
