@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/gctuner"
 	"github.com/muster-fleet/terraform-provider-muster/internal/pluginlog"
+	"github.com/muster-fleet/terraform-provider-muster/internal/tracing"
 	"github.com/muster-fleet/terraform-provider-muster/internal/version"
 	"github.com/muster-fleet/terraform-provider-muster/provider"
 )
@@ -36,10 +37,20 @@ func main() {
 }
 
 func serve(debug bool) error {
+	stderr := os.Stderr // Terraform's log; while the provider is served, there is another one in its place
+	warn := func(problem string) { fmt.Fprintln(stderr, "[WARN] "+problem) }
 	server, err := provider.NewServer(version.Version())
 	if err != nil {
 		return err
 	}
+	traces, err := tracing.FromEnvironment(os.Getenv, tracing.Service{
+		Name: "terraform-provider-muster", Version: version.Version(), Warn: warn,
+	})
+	if err != nil {
+		warn("there are no traces: " + err.Error()) // That is no reason to fail an apply.
+	}
+	defer traces.Close()
+	server = provider.Traced(server, traces)
 	var options []tf6server.ServeOpt
 	if debug {
 		options = append(options, tf6server.WithManagedDebug())

@@ -18,12 +18,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	tracecollector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	"google.golang.org/grpc"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +31,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/kubeconfig"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testcollector"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
@@ -377,50 +375,15 @@ func TestSecurityOptionsAreRefusedInOneLine(t *testing.T) {
 	}
 }
 
-// collector is an OpenTelemetry collector that remembers the names of spans.
-type collector struct {
-	tracecollector.UnimplementedTraceServiceServer
-	mu    sync.Mutex
-	names map[string]bool
-}
-
-func (c *collector) Export(
-	_ context.Context, r *tracecollector.ExportTraceServiceRequest,
-) (*tracecollector.ExportTraceServiceResponse, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, resource := range r.ResourceSpans {
-		for _, scope := range resource.ScopeSpans {
-			for _, span := range scope.Spans {
-				c.names[span.Name] = true
-			}
-		}
-	}
-	return &tracecollector.ExportTraceServiceResponse{}, nil
-}
-
 // Spans of requests go to a collector when that is asked for.
 func TestTraces(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	c := &collector{names: map[string]bool{}}
-	server := grpc.NewServer()
-	tracecollector.RegisterTraceServiceServer(server, c)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	config := filepath.Join(t.TempDir(), "tracing.yaml")
-	testkit.Must(t, os.WriteFile(config, fmt.Appendf(nil, `apiVersion: apiserver.config.k8s.io/v1
-kind: TracingConfiguration
-endpoint: %s
-samplingRatePerMillion: 1000000
-`, listener.Addr()), 0o600))
+	c := testcollector.Start(t)
+	config := testcollector.ConfigFile(t, c.Address)
 	secured(t, t.TempDir(), hub.Options{TracingConfigFile: config}, func(admin *rest.Config) {
 		makeSecret(t, admin, "s", "x")
 		testkit.Eventually(t, func() error {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if !c.names["Create"] {
-				return fmt.Errorf("the collector has %d kinds of spans: %v", len(c.names), c.names)
+			if len(c.Spans("Create")) == 0 {
+				return fmt.Errorf("the collector has the spans\n%v", c)
 			}
 			return nil
 		})

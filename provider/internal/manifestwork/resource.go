@@ -56,6 +56,7 @@ func Work() crud.Declared {
 			Delete: "removing the objects from the cluster",
 		},
 		InCluster: true,
+		Traced:    true,
 		Hooks:     hooks(),
 		List: &crud.List[manifestWork]{
 			Plural: "manifest works", Objects: &workv1.ManifestWorkList{},

@@ -50,6 +50,10 @@ const (
 	// annotation when it has reported on that; another value asks again. It is
 	// muster's own: upstream agents leave it.
 	ReplayAnnotation = "muster-fleet.io/replay"
+	// TraceparentAnnotation on a ManifestWork is the span in which Terraform has written
+	// it, as in W3C's header traceparent, so that the agent's spans are in the same
+	// trace. It is muster's own.
+	TraceparentAnnotation = "muster-fleet.io/traceparent"
 )
 
 // Condition types.

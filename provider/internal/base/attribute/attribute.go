@@ -19,6 +19,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
 // TextAttribute is a text that the hub reports.
@@ -125,6 +126,8 @@ func ReservedAnnotation(key string) string {
 	switch key {
 	case cluster.TerraformOwnerAnnotation, AcceptanceOwnerAnnotation:
 		return "the provider marks its objects with it"
+	case work.TraceparentAnnotation:
+		return "the provider notes with it which trace has written the object"
 	case muster.ClusterUIDAnnotation:
 		return "muster_klusterlet and the hub note with it which cluster has the agent"
 	case muster.ClientIDAnnotation:

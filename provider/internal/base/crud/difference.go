@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
 // Difference is one field in which an object is not as it would be.
@@ -56,8 +57,8 @@ func scalarText(value any) (string, bool) {
 }
 
 // Differences lists in what two states of an object differ, by path. The marks of
-// owners and what the server keeps by itself do not count, and the status only
-// with it.
+// owners and of traces and what the server keeps by itself do not count, and the status
+// only with it.
 func Differences(there, here any, status bool) ([]Difference, error) {
 	was, err := jsonFields(there, status)
 	if err != nil {
@@ -92,6 +93,7 @@ func jsonFields(object any, status bool) (map[string]any, error) {
 	metadata, _ := fields["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	delete(annotations, cluster.TerraformOwnerAnnotation)
+	delete(annotations, work.TraceparentAnnotation)
 	kept := map[string]any{}
 	for name, value := range map[string]any{"labels": metadata["labels"], "annotations": annotations} {
 		if entries, _ := value.(map[string]any); len(entries) > 0 {

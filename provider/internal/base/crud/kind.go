@@ -18,7 +18,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/tracing"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
@@ -70,6 +72,9 @@ type Kind[O kube.Object] struct {
 	// InCluster says that the namespace is that of a managed cluster, which a write waits
 	// for.
 	InCluster bool
+	// Traced says that an agent carries the object out, which then goes on with the trace in
+	// which it was written.
+	Traced bool
 	// Waits says what a plan leaves open, for a kind with the attributes wait and ready;
 	// nil for others.
 	Waits *Waits
@@ -309,6 +314,15 @@ func (k *Kind[O]) locate(keys []string) (namespace, name string) {
 	return keys[0], keys[1]
 }
 
+// describe says in the span of an operation which object it is about.
+func (k *Kind[O]) describe(ctx context.Context, keys []string) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		namespace, name := k.locate(keys)
+		span.SetAttributes(tracing.ObjectKindKey.String(kube.KindName(k.Empty)),
+			tracing.NamespaceKey.String(namespace), tracing.ObjectNameKey.String(name))
+	}
+}
+
 // keysOf are the keys of an object that was read.
 func (k *Kind[O]) keysOf(object O) []string {
 	switch {
@@ -342,7 +356,7 @@ func (k *Kind[O]) fresh(keys []string) O {
 func (k *Kind[O]) owned(i *instance[O], object O) Owned {
 	force, _ := i.read["force_conflicts"].(types.Bool)
 	o := Owned{What: i.what(), id: strings.Join(i.keys, "/"), Places: k.Table.Places(), Write: Write{
-		Object: object, Manager: hub.FieldManager, Foreign: k.Foreign,
+		Object: object, Manager: hub.FieldManager, Foreign: k.Foreign, Traced: k.Traced,
 		Adopt: i.read.Bool("adopt"), Force: force.IsNull() || force.ValueBool(),
 		Unwanted: func(live kube.Object) [][]string {
 			there, _ := live.(O)

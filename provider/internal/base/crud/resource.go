@@ -140,6 +140,7 @@ func (r *kindResource[O]) begin(
 ) (context.Context, context.CancelFunc) {
 	c.Resource, c.Client, c.Began = &r.Resource, r.Hub.WriteClient(c.Diagnostics), time.Now()
 	c.What, c.Keys = wanted.what(), wanted.keys
+	r.kind.describe(ctx, wanted.keys)
 	standard := cmp.Or(r.kind.Timeouts.Standard, attribute.DefaultWait)
 	c.Timeout = wanted.timeout(ctx, of, standard, c.Diagnostics)
 	c.Plan = wanted.values
@@ -284,6 +285,7 @@ func (r *kindResource[O]) Read(ctx context.Context, req resource.ReadRequest, re
 	reading, cancel := context.WithTimeout(ctx, hub.ReadTimeout)
 	defer cancel()
 	object, what := k.empty(), state.what()
+	k.describe(ctx, state.keys)
 	namespace, name := k.locate(state.keys)
 	if err := client.Lookup(reading, object, namespace, name); kube.IsNotFound(err, name) {
 		resp.State.RemoveResource(ctx)
@@ -316,6 +318,7 @@ func (r *kindResource[O]) Read(ctx context.Context, req resource.ReadRequest, re
 func (r *kindResource[O]) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	k, diags := r.kind, &resp.Diagnostics
 	state := instanceOf(ctx, k, req.State, diags)
+	k.describe(ctx, state.keys)
 	c := &Change[O]{
 		Resource: &r.Resource, Client: r.Hub.WriteClient(diags), Began: time.Now(), Diagnostics: diags,
 		What: state.what(), Keys: state.keys, Prior: state.values, Object: k.empty(), Private: req.Private,

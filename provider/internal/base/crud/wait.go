@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-log/tflog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/tracing"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
@@ -80,7 +81,10 @@ func (w *Wait) Run(ctx context.Context) (summary, problem string) {
 
 // Until is Run for callers that explain errors themselves: a *kube.GaveUpError when a
 // trouble has lasted, and the context's when that has ended.
-func (w *Wait) Until(ctx context.Context) error {
+func (w *Wait) Until(ctx context.Context) (err error) {
+	ctx, span := tracing.Start(ctx, "wait for "+w.Resource, tracing.ObjectKindKey.String(kube.KindName(w.Object)),
+		tracing.NamespaceKey.String(w.Object.GetNamespace()), tracing.ObjectNameKey.String(w.Object.GetName()))
+	defer func() { tracing.End(span, err, "not met") }()
 	return kube.WaitOrGiveUp(ctx, func(ctx context.Context, note func(...kube.Trouble)) error {
 		logged := ""
 		look := func() (bool, error) {

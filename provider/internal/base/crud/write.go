@@ -9,7 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/tracing"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
 // createAttempts is how often a write is tried against an object that others write at
@@ -50,6 +52,9 @@ type Write struct {
 	Further func(live kube.Object) []Difference
 	// Refuse says why an object that exists can't be managed at all; nil refuses none.
 	Refuse func(live kube.Object) error
+	// Traced notes on the object in which trace it was written, for the agent that
+	// carries it out.
+	Traced bool
 }
 
 func (w Write) refused(live kube.Object) error {
@@ -224,6 +229,11 @@ func (w Write) apply(
 ) error {
 	wanted := w.copyOf(w.Object)
 	claim.On(wanted)
+	if w.Traced && tracing.IsSampled(ctx) {
+		annotations := wanted.GetAnnotations()
+		annotations[work.TraceparentAnnotation] = tracing.Traceparent(ctx)
+		wanted.SetAnnotations(annotations)
+	}
 	if live != nil {
 		wanted.SetUID(live.GetUID())
 		wanted.SetResourceVersion(live.GetResourceVersion())

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/tracing"
 )
 
 // Object is any Kubernetes object.
@@ -75,7 +77,7 @@ func New(config *rest.Config, options Options) (*Client, error) {
 	if config.ExecProvider != nil {
 		transport = &explainingTransport{next: transport, program: config.ExecProvider}
 	}
-	transport = newOneConnection(transport)
+	transport = tracing.Transport(newOneConnection(transport))
 	if options.Observe != nil {
 		transport = &observingTransport{next: transport, clock: options.Clock, observe: options.Observe}
 	}
@@ -311,6 +313,9 @@ func Assign(dst, src Object) error {
 	assign(dst, src)
 	return nil
 }
+
+// KindName is the kind of an object, such as ManifestWork.
+func KindName(obj Object) string { return reflect.TypeOf(obj).Elem().Name() }
 
 // TypeName tells the types of objects apart.
 func TypeName(obj Object) string { return reflect.TypeOf(obj).String() }

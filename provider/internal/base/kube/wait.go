@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/tracing"
 )
 
 // rewatchAfter keeps a server that ends every watch at once from being asked in
@@ -76,7 +78,12 @@ func (c *Client) WaitList(
 
 // WaitGone waits until the object with this UID does not exist any more; another
 // one of the same name does not count. obj holds what was seen last.
-func (c *Client) WaitGone(ctx context.Context, obj Object, namespace, name string, uid types.UID) error {
+func (c *Client) WaitGone(
+	ctx context.Context, obj Object, namespace, name string, uid types.UID,
+) (err error) {
+	ctx, span := tracing.Start(ctx, "wait until it is gone", tracing.ObjectKindKey.String(KindName(obj)),
+		tracing.NamespaceKey.String(namespace), tracing.ObjectNameKey.String(name))
+	defer func() { tracing.End(span, err, "not met") }()
 	return c.Wait(ctx, obj, namespace, name, func(exists bool) (bool, error) {
 		return !exists || (uid != "" && obj.GetUID() != uid), nil
 	})
