@@ -38,7 +38,7 @@ func main() {
 
 func serve(debug bool) error {
 	stderr := os.Stderr // Terraform's log; while the provider is served, there is another one in its place
-	warn := func(problem string) { fmt.Fprintln(stderr, "[WARN] "+problem) }
+	warn := func(problem string) { _, _ = fmt.Fprintln(stderr, "[WARN] "+problem) }
 	server, err := provider.NewServer(version.Version())
 	if err != nil {
 		return err
