@@ -281,6 +281,12 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 			return whenOpen(build(h, c), o.Open, c.LoopbackClientConfig.BearerToken)
 		}
 	}
+	if o.Front != nil {
+		build := generic.BuildHandlerChainFunc
+		generic.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
+			return o.Front(build(h, c))
+		}
+	}
 	if len(o.FirstAuthorizers)+len(o.Authorizers) == 0 {
 		return nil
 	}

@@ -109,6 +109,8 @@ type Options struct {
 	FlowOf func(user.Info) extension.Flow
 	// Meter, if set, decides whether what users write is stored.
 	Meter extension.Meter
+	// Front, if set, is put in front of everything, authentication included.
+	Front func(http.Handler) http.Handler
 	// Guard, if set, is put in front of what carries out requests that were
 	// authorized.
 	Guard func(http.Handler) http.Handler

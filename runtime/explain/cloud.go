@@ -200,6 +200,13 @@ func (f *CloudFacts) requests() []Cause {
 	return out
 }
 
+// HasAccess reports whether an access request gives access at a time. It does until its
+// status.notAfter.
+func HasAccess(r *musterv1alpha1.AccessRequest, now time.Time) bool {
+	return !r.HasEnded() && meta.IsStatusConditionTrue(r.Status.Conditions, muster.ConditionIssued) &&
+		r.Status.NotAfter != nil && r.Status.NotAfter.After(now)
+}
+
 // users are who has access until when.
 func (f *CloudFacts) users() []Cause {
 	type access struct {
@@ -209,9 +216,7 @@ func (f *CloudFacts) users() []Cause {
 	var has []access
 	for i := range f.Requests {
 		r := &f.Requests[i]
-		if r.HasEnded() || !meta.IsStatusConditionTrue(r.Status.Conditions, muster.ConditionIssued) ||
-			r.Status.NotAfter == nil ||
-			!r.Status.NotAfter.After(f.Now) {
+		if !HasAccess(r, f.Now) {
 			continue
 		}
 		until := r.Status.NotAfter.Time

@@ -565,8 +565,8 @@ func (f *ClusterFacts) endpoint() []Cause {
 // it at the latest: they renew when 20 to 25 percent are left.
 const renewBefore = 0.2
 
-// certificate warns of a certificate that the agent should have renewed, and of a
-// renewal that failed.
+// certificate says how old the agent's certificate is. It warns of one that the agent
+// should have renewed, and of a renewal that failed.
 func (f *ClusterFacts) certificate() []Cause {
 	var out []Cause
 	conditions := f.Cluster.Status.Conditions
@@ -601,6 +601,12 @@ func (f *ClusterFacts) certificate() []Cause {
 				until.UTC().Format(time.RFC3339), lasted(left)),
 			Next: append([]Step{{Do: "have it renewed now",
 				Command: "muster rotate-certificate " + f.Cluster.Name}}, lookAtAgent(f.Cluster.Name)...),
+		})
+	default:
+		out = append(out, Cause{
+			Level: OK,
+			Summary: fmt.Sprintf("The agent's certificate is of %s. It ends at %s, in %s.", ago(from, f.Now),
+				until.UTC().Format(time.RFC3339), lasted(left)),
 		})
 	}
 	return out

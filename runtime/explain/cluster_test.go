@@ -226,6 +226,12 @@ func TestCluster(t *testing.T) {
 				"answer")...)}, Warning,
 			[]string{"could not renew", "no answer", "muster rotate-certificate paris"},
 		},
+		"a certificate in its first half": {
+			ClusterFacts{Cluster: paris(true, append(member, cluster.ConditionCertificateRotated+
+				"=True/x/client certificate rotated starting from 2026-11-20 20:00:00 +0000 UTC to 2026-12-24 "+
+				"20:00:00 +0000 UTC")...)}, OK,
+			[]string{"is of 2026-11-20T20:00:00Z (3d ago)", "ends at 2026-12-24T20:00:00Z, in 31d"},
+		},
 		"a certificate near its end": {
 			ClusterFacts{Cluster: paris(true, append(member, cluster.ConditionCertificateRotated+
 				"=True/x/client certificate rotated starting from 2026-11-14 20:00:00 +0000 UTC to 2026-11-24 "+

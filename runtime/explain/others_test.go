@@ -228,6 +228,11 @@ func TestPlacement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.facts.Now = now
+			if x.facts.Fleet != nil {
+				in := x.facts.Fleet.Input(x.facts.Placement)
+				in.Now, in.Explain = now, true
+				x.facts.Decided = scheduling.Schedule(in)
+			}
 			verify(t, Placement(x.facts), x.level, x.wants...)
 		})
 	}
@@ -435,5 +440,43 @@ func TestCloud(t *testing.T) {
 			x.facts.Now = now
 			verify(t, Cloud(x.facts), x.level, x.wants...)
 		})
+	}
+}
+
+func TestImport(t *testing.T) {
+	imported := func(of ...string) *musterv1alpha1.ClusterImport {
+		i := &musterv1alpha1.ClusterImport{ObjectMeta: metav1.ObjectMeta{Name: "paris"}}
+		i.Spec.KubeconfigSecret, i.Status.Conditions = "paris-admin", conditions(of...)
+		return i
+	}
+	const usable, installed, joined = muster.ConditionKubeconfigUsable, muster.ConditionAgentInstalled,
+		muster.ConditionJoined
+	for name, x := range map[string]struct {
+		of    *musterv1alpha1.ClusterImport
+		level Level
+		wants []string
+	}{
+		"new":      {imported(), Waiting, []string{"not been looked at", hubReady}},
+		"deleting": {deleted(imported(usable+"=True"), "x"), Waiting, []string{"is being deleted"}},
+		"no kubeconfig": {imported(usable+"=False/SecretMissing/there is no Secret paris-admin", joined+"=False/x"),
+			Problem, []string{"its kubeconfig can't be used", "there is no Secret",
+				"kubectl -n muster-imports edit secret paris-admin"}},
+		"a refused object": {imported(usable+"=True", installed+"=False/InstallFailed/forbidden"), Problem,
+			[]string{"not installed as asked", "forbidden", agentLog}},
+		"on its way": {imported(usable+"=True", installed+"=False/RollingOut/no pod runs"), Waiting,
+			[]string{"waits for the agent to run", "no pod runs"}},
+		"unregistered": {imported(usable+"=True", installed+"=True", joined+"=False/WaitingForAgent/no"), Waiting,
+			[]string{"to register", "muster explain cluster paris"}},
+		"unaccepted": {imported(usable+"=True", installed+"=True", joined+"=False/WaitingForApproval/no"), Waiting,
+			[]string{"to be accepted"}},
+		"joined before": {imported(usable+"=True", installed+"=True",
+			joined+"=False/RejoinNeeded/it has lost its identity"), Warning,
+			[]string{"has not joined", "lost its identity"}},
+		"done": {imported(usable+"=False/Forgotten/deleted", installed+"=True", joined+"=True/ClusterJoined"), OK,
+			[]string{"is done", "!Forgotten"}},
+		"restored": {imported(usable+"=True", installed+"=True", joined+"=True", muster.ConditionDrifted+
+			"=False/Repaired/the Deployment"), Warning, []string{"has restored them", "the Deployment"}},
+	} {
+		t.Run(name, func(t *testing.T) { verify(t, Import(x.of, now), x.level, x.wants...) })
 	}
 }

@@ -22,7 +22,9 @@ type PlacementFacts struct {
 	// Fleet is what the placement chooses from; nil when it may not be read. Then only
 	// the placement's status is explained.
 	Fleet *scheduling.Snapshot
-	Now   time.Time
+	// Decided is what the placement would select of Fleet, with the explanations.
+	Decided scheduling.Result
+	Now     time.Time
 }
 
 // PlacementState says in a sentence how a placement is. It needs nothing but its status.
@@ -147,11 +149,9 @@ func (f *PlacementFacts) excluded(level Level) []Cause {
 	if f.Fleet == nil {
 		return nil
 	}
-	in := f.Fleet.Input(f.Placement)
-	in.Now, in.Explain = f.Now, true
 	type why struct{ filter, reasons string }
 	groups := map[why][]string{}
-	for _, x := range scheduling.Schedule(in).Explanations {
+	for _, x := range f.Decided.Explanations {
 		if x.Selected {
 			continue
 		}
@@ -181,7 +181,7 @@ func (f *PlacementFacts) excluded(level Level) []Cause {
 		}
 		names := groups[key]
 		c := Cause{Level: level, Evidence: []string{key.reasons, "clusters: " + some(names)}}
-		of := fmt.Sprintf("Of %s in its sets, %s", plural(len(in.Clusters), "cluster"), oneIs(len(names)))
+		of := fmt.Sprintf("Of %s in its sets, %s", plural(len(f.Decided.Explanations), "cluster"), oneIs(len(names)))
 		switch {
 		case strings.Contains(key.reasons, "untolerated taint"):
 			c.Summary = of + " left out, for a taint that the placement does not tolerate."

@@ -38,6 +38,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/debug"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/fleetmetrics"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/page"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/snapshot"
 )
 
@@ -78,6 +79,12 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 	if o.Features.Enabled(features.PlacementDebugServer) {
 		authorizers = append(authorizers, debug.Authorizer())
 	}
+	var front func(http.Handler) http.Handler
+	if o.WebPage {
+		authorizers = append(authorizers, page.Authorizer())
+		o.front = page.NewFront(o.Clock, o.WebPageOIDC)
+		front = o.front.Wrap
+	}
 	var installed, open atomic.Bool
 	server, err := controlplane.Start(ctx, controlplane.Options{
 		Name:                   "muster-hub",
@@ -102,6 +109,7 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		FirstAuthorizers:   []extension.Authorizer{agents.Authorizer()},
 		Authorizers:        authorizers,
 		Guard:              func(next http.Handler) http.Handler { return o.budgets.Guard(agents.Guard(o.kubeconfigs.serve(next))) },
+		Front:              front,
 		FlowOf:             agents.FlowOf,
 		Meter:              o.budgets,
 		Clock:              o.Clock,
@@ -246,6 +254,17 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 		return err
 	}
 	server.HandlePath(hubinfo.SnapshotPath, snapshot.NewHandler(m.GetClient(), o.Clock))
+	if o.front != nil {
+		key, err := server.DeriveKey("web page")
+		if err == nil {
+			err = o.front.UseKey(key)
+		}
+		if err != nil {
+			return err
+		}
+		server.HandlePrefix(page.Path, page.NewHandler(page.Options{Cached: m.GetClient(), Stored: m.GetAPIReader(),
+			Clock: o.Clock, Features: o.Features, Scheduling: all.Scheduling, Version: version.Version()}))
+	}
 	err = m.Run(ctx, func() { close(running) })
 	if errors.Is(err, manager.ErrElectionLost) {
 		return errors.New("this replica lost the election of the leader, as it could not reach etcd in time: start it again")

@@ -30,6 +30,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/clusterimport"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/page"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
@@ -70,6 +71,10 @@ type Options struct {
 
 	// Authentication says who else knows users of the hub.
 	Authentication controlplane.Authentication
+	// WebPage serves the page at /ui/ (--web-page). WebPageOIDC, which may be nil, is the
+	// provider by which users log in there (--web-page-oidc-*), beside their tokens.
+	WebPage     bool
+	WebPageOIDC *page.OIDC
 	// Audit says what is noted of users' requests; nothing by default.
 	Audit controlplane.Audit
 	// TracingConfigFile says where spans of requests go (--tracing-config-file); without it
@@ -122,6 +127,9 @@ type Options struct {
 	// kubeconfigs answers requests for kubeconfigs with keys that the hub has made.
 	kubeconfigs *kubeconfigs
 
+	// front is what stands before the page; nil when there is none.
+	front *page.Front
+
 	// members counts the members of cluster sets.
 	members *clusterset.Members
 	// firstAddOns are the statuses of the add-ons that are being installed.
@@ -169,7 +177,24 @@ func (o *Options) complete() error {
 	if err := features.Check(o.Features); err != nil {
 		return err
 	}
+	if err := o.validateWebPage(); err != nil {
+		return err
+	}
 	return errors.Join(o.validateLabels(), o.validateEndpoints(), o.validateEncrypted())
+}
+
+// validateWebPage checks how users log in to the page.
+func (o *Options) validateWebPage() error {
+	switch {
+	case o.WebPageOIDC == nil:
+		return nil
+	case !o.WebPage:
+		return errors.New("--web-page-oidc-issuer-url is given with --web-page=false: leave one of them out")
+	case o.Authentication == (controlplane.Authentication{}):
+		return errors.New("--web-page-oidc-issuer-url is given without --authentication-config, by which the hub would " +
+			"know the provider's users: give both")
+	}
+	return o.WebPageOIDC.Validate()
 }
 
 // validateEncrypted checks that what is to be encrypted is something that a hub keeps.
@@ -205,7 +230,8 @@ func (o *Options) encrypted() []schema.GroupResource {
 
 // scheduling is how placements are scheduled.
 func (o *Options) scheduling() scheduling.Options {
-	return scheduling.Options{PreferNoSelect: o.Features.Enabled(features.PreferNoSelect), Expressions: scheduling.NewExpressions()}
+	return scheduling.Options{PreferNoSelect: o.Features.Enabled(features.PreferNoSelect),
+		Expressions: scheduling.NewExpressions()}
 }
 
 // controllers are the options of the controllers. hubCA signs the certificates of

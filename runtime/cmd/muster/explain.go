@@ -76,6 +76,11 @@ func explainedKinds() []explained {
 			example: "  muster explain cloud team-a/prod", explain: (*facts.Reader).Cloud,
 			kind: musterv1alpha1.GroupVersion.WithKind("LogicalCloud"),
 		},
+		{
+			name: "import", noun: "cluster import", short: "Explain how far the hub is with the agent of a cluster",
+			example: "  muster explain import paris", explain: (*facts.Reader).Import,
+			kind: musterv1alpha1.GroupVersion.WithKind("ClusterImport"),
+		},
 	}
 }
 
@@ -83,8 +88,8 @@ func newExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Explain why something of a fleet is in its state, and what to do next",
-		Long: `Explains why a cluster, work, placement, rollout, add-on or logical cloud is in the
-state that it is in: what is wrong or awaited, by which conditions and events that is
+		Long: `Explains why a cluster, work, placement, rollout, add-on, logical cloud or cluster import
+is in its state: what is wrong or awaited, by which conditions and events that is
 known, and what to do next, with the commands.
 
 It reads with the rights of the kubeconfig and changes nothing. What may not be read is

@@ -24,6 +24,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/page"
 )
 
 func newHubCommand() *cobra.Command {
@@ -31,6 +32,7 @@ func newHubCommand() *cobra.Command {
 	o := hub.Options{Features: gates}
 	var cleaned, sniCertKeys []string
 	var backups backupFlags
+	var provider page.OIDC
 	cmd := &cobra.Command{
 		Use:   "hub",
 		Short: "Run the hub that clusters join",
@@ -62,6 +64,11 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			if o.Backups, err = backups.schedule(); err != nil {
 				return err
 			}
+			if provider.IssuerURL != "" {
+				o.WebPageOIDC = &provider
+			} else if f := given(cmd.Flags(), "web-page-oidc-"); f != "" {
+				return fmt.Errorf("--%s is given without --web-page-oidc-issuer-url: give both", f)
+			}
 			switch o.Audit.LogPath {
 			case "":
 				o.Audit.LogPath = filepath.Join(o.DataDir, "audit", "audit.log")
@@ -76,6 +83,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 	}
 	hubCommandFlags(cmd.Flags(), &o, &cleaned, &sniCertKeys)
 	securityFlags(cmd.Flags(), &o)
+	webPageFlags(cmd.Flags(), &o, &provider)
 	backups.add(cmd.Flags())
 	cmd.AddCommand(newHubCACommand(), newHubBackupCommand(), newHubRestoreCommand(), newHubKubeconfigCommand())
 	features.AddFlag(cmd.Flags(), gates)
@@ -167,6 +175,34 @@ func securityFlags(f *pflag.FlagSet, o *hub.Options) {
 	f.StringSliceVar(&o.EncryptedResources, "encrypted-resources", []string{"secrets"},
 		"what the store keeps encrypted, under a key made of pki/service-account.key, such as "+
 			"secrets,manifestworks.work.open-cluster-management.io; empty for nothing. The same for all replicas")
+}
+
+// webPageFlags adds the flags of the page at /ui/.
+func webPageFlags(f *pflag.FlagSet, o *hub.Options, provider *page.OIDC) {
+	f.BoolVar(&o.WebPage, "web-page", true,
+		"serve a page about the fleet at /ui/, on which nothing can be changed, to users who may read it")
+	f.StringVar(&provider.IssuerURL, "web-page-oidc-issuer-url", "",
+		"OpenID Connect provider by which users log in to the page, one of the issuers in --authentication-config; "+
+			"without it they paste a token or have a client certificate")
+	f.StringVar(&provider.ClientID, "web-page-oidc-client-id", "",
+		"client of --web-page-oidc-issuer-url that the page is; its redirect URI is the hub's URL with "+
+			page.Path+"oidc/callback")
+	f.StringVar(&provider.ClientSecretFile, "web-page-oidc-client-secret-file", "",
+		"file with the secret of --web-page-oidc-client-id, if it has one")
+	f.StringVar(&provider.CAFile, "web-page-oidc-ca-file", "",
+		"authorities of the provider's certificate, in PEM, instead of the system's")
+	f.StringSliceVar(&provider.Scopes, "web-page-oidc-scopes", []string{"openid", "email"},
+		"scopes to ask the provider for")
+}
+
+// given is the first flag with this beginning that was given; "" when there is none.
+func given(f *pflag.FlagSet, beginning string) (name string) {
+	f.Visit(func(x *pflag.Flag) {
+		if name == "" && strings.HasPrefix(x.Name, beginning) {
+			name = x.Name
+		}
+	})
+	return name
 }
 
 // newHubKubeconfigCommand prints a file of the data directory, for images that have no

@@ -38,8 +38,11 @@ import (
 // Reader reads what a hub knows, with the rights of its client.
 type Reader struct {
 	ctx    context.Context
-	client client.Client
+	client client.Reader
 	now    time.Time
+	// Scheduling is how the hub decides placements. The default is that of a hub without
+	// feature gates.
+	Scheduling scheduling.Options
 	// Hidden says what may not be read.
 	Hidden []string
 	// Missing is set when the object to explain does not exist.
@@ -48,7 +51,7 @@ type Reader struct {
 
 // NewReader makes a reader that asks with the rights of a client until ctx ends. It is not
 // safe for concurrent use.
-func NewReader(ctx context.Context, c client.Client) *Reader {
+func NewReader(ctx context.Context, c client.Reader) *Reader {
 	return &Reader{ctx: ctx, client: c, now: time.Now()}
 }
 
@@ -254,7 +257,7 @@ func (r *Reader) Placement(key types.NamespacedName) (explain.Explanation, error
 		return explain.Explanation{}, err
 	}
 	complete := true
-	fleet := &scheduling.Snapshot{}
+	fleet, compiled := &scheduling.Snapshot{}, scheduling.Compile(f.Placement, r.Scheduling)
 	err := fleet.Take(r.ctx, func(ctx context.Context, list runtime.Object, namespace string) error {
 		kind := strings.TrimSuffix(fmt.Sprintf("%T", list)[strings.LastIndex(fmt.Sprintf("%T", list), ".")+1:], "List")
 		objects, ok := list.(client.ObjectList)
@@ -271,11 +274,16 @@ func (r *Reader) Placement(key types.NamespacedName) (explain.Explanation, error
 			return err
 		}
 		return meta.SetList(list, all)
-	}, scheduling.Compile(f.Placement, scheduling.Options{}), r.now)
+	}, compiled, r.now)
 	if err != nil {
 		return explain.Explanation{}, err
 	}
 	if complete {
+		in := fleet.Input(f.Placement)
+		in.Now, in.Explain = r.now, true
+		if f.Decided, err = compiled.ScheduleWithin(r.ctx, in); err != nil {
+			return explain.Explanation{}, fmt.Errorf("work out why clusters are selected or not: %w", err)
+		}
 		f.Fleet = fleet
 	}
 	return explain.Placement(f), nil
@@ -361,6 +369,15 @@ func (r *Reader) Cloud(key types.NamespacedName) (explain.Explanation, error) {
 		return explain.Explanation{}, err
 	}
 	return explain.Cloud(f), nil
+}
+
+// Import explains a ClusterImport.
+func (r *Reader) Import(key types.NamespacedName) (explain.Explanation, error) {
+	i := &musterv1alpha1.ClusterImport{}
+	if err := r.object(key, i); err != nil {
+		return explain.Explanation{}, err
+	}
+	return explain.Import(i, r.now), nil
 }
 
 // mostNames is how many names are read for completions and suggestions.

@@ -137,6 +137,23 @@ func account(namespace, name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 }
 
+// FleetViewRole lets somebody see the fleet: what muster status, muster explain and the
+// hub's web page show. It reads works with their manifests, which may hold secrets, so
+// nothing binds it, and no role of Kubernetes contains it.
+const FleetViewRole = "muster:fleet-view"
+
+func fleetViewRole() client.Object {
+	const read = "get,list,watch"
+	return clusterRole(FleetViewRole, "",
+		rules(cluster.GroupName, "managedclusters,managedclustersets,managedclustersetbindings,placements,"+
+			"placementdecisions,addonplacementscores", read),
+		rules(work.GroupName, "manifestworks,manifestworkreplicasets", read),
+		rules(addon.GroupName, "clustermanagementaddons,managedclusteraddons", read),
+		rules(muster.GroupName, "logicalclouds,accessrequests,clusterimports", read),
+		rules("certificates.k8s.io", "certificatesigningrequests", read),
+		rules("coordination.k8s.io", "leases", read), rules("", "events,namespaces", read))
+}
+
 // Roles of cluster imports.
 const (
 	// ImportViewRole lets somebody see imports, and no kubeconfig. Kubernetes' role view

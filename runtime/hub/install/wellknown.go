@@ -63,7 +63,8 @@ func WellKnown(ctx context.Context, c client.Client, place Place, keys Keys, ena
 	}
 	objects := []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.BootstrapServiceAccount}},
-		bootstrapRole(), clusterInfo, features(access.HubID(string(system.UID)), enabled), keys.configMap(),
+		bootstrapRole(), fleetViewRole(), clusterInfo, keys.configMap(),
+		features(access.HubID(string(system.UID)), enabled),
 	}
 	objects = slices.Concat(objects, bootstrapBindings(), bootstrapAccess(), publicAccess(), AddOnRoles())
 	if slices.Contains(enabled, hubinfo.UserAccess) {
