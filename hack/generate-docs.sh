@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # generate-docs.sh: writes docs/ from the provider's schema, templates/ and examples/,
 # the schema's record in provider/cmd/schema/testdata, the tables of packages in
-# PACKAGES.md, those in the READMEs of modules, and the list of files with long lines.
+# PACKAGES.md, those in the READMEs of modules, the list of files with long lines, and the
+# changelog.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=0
@@ -24,4 +25,4 @@ tfplugindocs() {
 tfplugindocs generate --rendered-provider-name muster
 tfplugindocs validate
 
-go test ./tests/docs -run '^Test(Packages|Modules|LineLength|AgentChart)$' -update
+go test ./tests/docs -run '^Test(Packages|Modules|LineLength|AgentChart|Changelog)$' -update

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -41,9 +42,13 @@ const (
 	namespace = "muster"
 )
 
-var helm, muster string
+var (
+	helm, muster string
+	update       = flag.Bool("update", false, "write the plain manifests")
+)
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	logging.Setup(context.Background(), io.Discard, 0, false)
 	dir, err := os.MkdirTemp("", "muster-charts-")
 	if err == nil {
@@ -135,8 +140,11 @@ var hubs = map[string]values{
 			"recipients": []string{"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"},
 		},
 		"servingCertificate": values{"secretName": "hub-tls", "hasAuthority": true},
+		"files":              values{"secretName": "hub-files"},
 		"extraArgs": []string{
-			"--feature-gates=ClusterImport=true",
+			"--feature-gates=ClusterImport=true", "--authentication-config=/etc/muster/authentication.yaml",
+			"--web-page-oidc-issuer-url=https://login.example.org", "--web-page-oidc-client-id=muster",
+			"--web-page-oidc-client-secret-file=/etc/muster/web-page-secret",
 		}, "imagePullSecrets": []any{values{"name": "registry"}},
 		"nodeSelector": values{
 			"pool": "system",
@@ -177,6 +185,26 @@ func TestHubChart(t *testing.T) {
 			}
 			testkit.Must(t, cluster.DeleteAllOf(t.Context(), d, client.InNamespace(namespace)))
 		})
+	}
+}
+
+// The plain manifests are what the chart renders. With -update they are written.
+func TestManifests(t *testing.T) {
+	const file = root + "/deploy/manifests/muster-hub.yaml"
+	text, err := runHelm("template", "muster-hub", root+"/deploy/charts/muster-hub", "--namespace", namespace,
+		"--set", "externalURL=https://hub.example.org:6443", "--kube-version", "1.37")
+	testkit.Must(t, err)
+	text = "# A hub with a volume, as the chart in deploy/charts renders it, for the namespace muster. Put your own\n" +
+		"# URL in place of https://hub.example.org:6443.\n" +
+		strings.ReplaceAll(text, "managed-by: Helm", "managed-by: kubectl")
+	if *update {
+		testkit.Must(t, os.WriteFile(file, []byte(text), 0o644)) //nolint:gosec // a document
+		return
+	}
+	content, err := os.ReadFile(file)
+	if err != nil || string(content) != text {
+		t.Errorf("%v; deploy/manifests is not what the chart renders: run go test ./tests/charts -run TestManifests "+
+			"-update", err)
 	}
 }
 
