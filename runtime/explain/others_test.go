@@ -307,6 +307,16 @@ func TestRollout(t *testing.T) {
 			Problem,
 			[]string{"1 work is left", "muster explain work paris/web", "muster detach paris --force"},
 		},
+		"at a gate": {RolloutFacts{Set: replicaSet(work.ConditionPlacementVerified+"=True",
+			muster.ConditionGatesOpen+"=False/AwaitingApproval/3 clusters wait for an approval")},
+			Waiting, []string{"is held back: 3 clusters wait", "Somebody has to approve",
+				"muster rollout approve team/web GROUP"}},
+		"paused": {RolloutFacts{Set: replicaSet(work.ConditionPlacementVerified+"=True",
+			muster.ConditionGatesOpen+"=False/Paused/1 cluster waits")}, Waiting,
+			[]string{"Somebody has paused it", "muster rollout pause --undo team/web"}},
+		"gates that can't be read": {RolloutFacts{Set: replicaSet(work.ConditionPlacementVerified+"=True",
+			muster.ConditionGatesOpen+"=False/GatesUnreadable/nothing is handed out")}, Problem,
+			[]string{"can't be read", "edit manifestworkreplicaset web"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.facts.Now = now

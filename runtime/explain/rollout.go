@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -50,6 +51,8 @@ func RolloutState(s *workv1alpha1.ManifestWorkReplicaSet) (Level, string) {
 		return Problem, what + " is not rolled out: its placements can't be used."
 	case sum.Degraded > 0:
 		return Problem, fmt.Sprintf("%s has failed in %d of %s.", what, sum.Degraded, plural(sum.Total, "cluster"))
+	case heldBack(s) != nil:
+		return Waiting, fmt.Sprintf("%s is held back: %s.", what, heldBack(s).Message)
 	case sum.Applied < sum.Total:
 		return Warning, fmt.Sprintf("%s is applied in %d of the %s that have got it.", what, sum.Applied,
 			plural(sum.Total, "cluster"))
@@ -62,6 +65,40 @@ func RolloutState(s *workv1alpha1.ManifestWorkReplicaSet) (Level, string) {
 		return Warning, what + " is rolled out, but for clusters that get nothing."
 	}
 	return OK, fmt.Sprintf("%s is rolled out to %s.", what, plural(sum.Total, "cluster"))
+}
+
+// heldBack is the condition that says what gate a replica set waits for; nil when none.
+func heldBack(s *workv1alpha1.ManifestWorkReplicaSet) *metav1.Condition {
+	c := meta.FindStatusCondition(s.Status.Conditions, muster.ConditionGatesOpen)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return c
+}
+
+// gate is why a replica set does not go on that is held back; none when it is not.
+func (f *RolloutFacts) gate() []Cause {
+	held := heldBack(f.Set)
+	if held == nil {
+		return nil
+	}
+	name := f.Set.Namespace + "/" + f.Set.Name
+	c := Cause{Level: Waiting, Evidence: []string{says(held, f.Now)}}
+	switch held.Reason {
+	case muster.ReasonAwaitingApproval:
+		c.Summary = "Somebody has to approve the next group of clusters."
+		c.Next = []Step{{Do: "approve the group, which needs the verb " + muster.VerbApprove,
+			Command: "muster rollout approve " + name + " GROUP"}}
+	case muster.ReasonWaitingForWindow:
+		c.Summary = "The next group of clusters gets it when its window opens."
+	case muster.ReasonPaused:
+		c.Summary = "Somebody has paused it."
+		c.Next = []Step{{Do: "let it go on", Command: "muster rollout pause --undo " + name}}
+	default:
+		c.Level, c.Summary = Problem, "Its gates can't be read, so nothing is handed out."
+		c.Next = []Step{f.edit("correct the annotation")}
+	}
+	return []Cause{c}
 }
 
 // Rollout explains a ManifestWorkReplicaSet.
@@ -98,6 +135,7 @@ func Rollout(f RolloutFacts) Explanation {
 		e.add(Cause{Level: Problem, Summary: "The hub could not write all works.",
 			Evidence: []string{says(applied, f.Now)}})
 	}
+	e.add(f.gate()...)
 	if f.Read {
 		e.add(f.troubles()...)
 		for _, ref := range s.Spec.PlacementRefs {

@@ -28,6 +28,8 @@ func TestActionCommands(t *testing.T) {
 		{[]string{"revoke-token", "abcdef.0123456789abcdef"}, true, "A token and not its ID"},
 		{[]string{"replay", "paris", "web"}, true, `There is no managed cluster "paris"`},
 		{[]string{"resume-rollout", "web"}, true, "NAMESPACE/NAME"},
+		{[]string{"rollout", "approve", "shop/web", "production"}, true, `There is no replica set "shop/web"`},
+		{[]string{"rollout", "pause", "metrics"}, true, `There is no add-on "metrics"`},
 	} {
 		out, errOut, err := run(t, append(x.args, "--data-dir", dir)...)
 		if (err != nil) != x.fails || !strings.Contains(errOut, x.says) || strings.Contains(errOut, "0123456789") {

@@ -1,8 +1,8 @@
 // Package action has the actions of the provider: what administrators do to a fleet
 // from day to day, and Terraform 1.14 and later on request. They wait until clusters
 // have joined, deny or detach one, have an agent renew its certificate, revoke
-// bootstrap tokens, have a work applied once more, and resume a rollout that has
-// stopped.
+// bootstrap tokens, have a work applied once more, resume a rollout that has stopped,
+// approve groups of one, and pause it.
 //
 // All of them write nothing when nothing is to be done, so that they can be
 // repeated. What is asked of an agent is an annotation that the agent removes when
@@ -38,6 +38,7 @@ func All() []func() action.Action {
 	var all []func() action.Action
 	for _, d := range []declaration{
 		waitJoined(), denyCluster(), detachCluster(), rotateCertificate(), revokeToken(), replayWork(), resumeRollout(),
+		approveRollout(), pauseRollout(),
 	} {
 		all = append(all, func() action.Action { return &declared{declaration: d} })
 	}

@@ -16,6 +16,7 @@ import (
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -63,6 +64,15 @@ func playAgents(t *testing.T, o *acctest.Outsider, recovers func(w *workv1.Manif
 // has stopped at the first.
 func stopped(t *testing.T, o *acctest.Outsider, namespace string) {
 	t.Helper()
+	gated(t, o, namespace, "")
+	replicas := &workv1alpha1.ManifestWorkReplicaSet{}
+	o.Wait(replicas, namespace, "web", func() bool { return replicas.Status.Summary.Degraded == 1 })
+}
+
+// gated makes a rollout with gates that goes to one cluster at a time, each in a decision
+// group of its own.
+func gated(t *testing.T, o *acctest.Outsider, namespace, gates string) {
+	t.Helper()
 	o.Namespace(namespace)
 	set := &clusterv1beta2.ManagedClusterSet{}
 	set.Name = namespace
@@ -78,6 +88,7 @@ func stopped(t *testing.T, o *acctest.Outsider, namespace string) {
 	}
 	placement := &clusterv1beta1.Placement{}
 	placement.Namespace, placement.Name = namespace, "all"
+	placement.Spec.DecisionStrategy.GroupStrategy.ClustersPerDecisionGroup = intstr.FromInt32(1)
 	placement.Spec.Tolerations = []clusterv1beta1.Toleration{{Operator: clusterv1beta1.TolerationOpExists}}
 	o.Apply(placement)
 	o.Wait(placement, namespace, "all", func() bool { return placement.Status.NumberOfSelectedClusters == 2 })
@@ -88,9 +99,11 @@ func stopped(t *testing.T, o *acctest.Outsider, namespace string) {
 		Type:        clusterv1alpha1.RolloutTypeProgressive,
 		Progressive: &clusterv1alpha1.RolloutProgressive{MaxConcurrency: intstr.FromInt32(1)},
 	}}}
+	if gates != "" {
+		replicas.Annotations = map[string]string{muster.RolloutGatesAnnotation: gates}
+	}
 	o.Apply(replicas)
 	t.Cleanup(func() { o.Remove(&workv1alpha1.ManifestWorkReplicaSet{}, namespace, "web") })
-	o.Wait(replicas, namespace, "web", func() bool { return replicas.Status.Summary.Degraded == 1 })
 }
 
 func TestAccResumeARolloutByTryingAgain(t *testing.T) {
@@ -122,4 +135,41 @@ func TestAccResumeARolloutByMakingWorksAgain(t *testing.T) {
 	}
 	resume["recreate"], resume["timeout"] = true, "30s"
 	invoke(t, "muster_resume_rollout", resume, nil).said(t, "is deleted, and the hub makes it again", "remade-a: the work has recovered.", "The rollout of remade/web goes on")
+}
+
+// A rollout stops at its gate until somebody approves the group, and the approval is for
+// what is rolled out at the time.
+func TestAccApproveAndPauseARollout(t *testing.T) {
+	o := someone(t, onHub)
+	playAgents(t, o, func(*workv1.ManifestWork) bool { return true })
+	gated(t, o, "gated", `[{"group":"1"}]`)
+	set := &workv1alpha1.ManifestWorkReplicaSet{}
+	total := func(n int) {
+		t.Helper()
+		o.Wait(set, "gated", "web", func() bool { return set.Status.Summary.Available == n })
+	}
+	total(1)
+	o.Wait(set, "gated", "web", func() bool {
+		c := meta.FindStatusCondition(set.Status.Conditions, muster.ConditionGatesOpen)
+		return c != nil && c.Reason == muster.ReasonAwaitingApproval
+	})
+	object := map[string]any{"namespace": "gated", "name": "web", "group": "production"}
+	invoke(t, "muster_approve_rollout", object, nil).failed(t,
+		`The replica set gated/web has no gate before the group "production"`,
+		"The groups that are to be approved are: 1.")
+	object["group"] = "1"
+	invoke(t, "muster_approve_rollout", object, nil).said(t, "The group 1 of replica set gated/web is approved, by ")
+	total(2)
+	invoke(t, "muster_approve_rollout", object, nil).said(t, "is approved already, by ", "Nothing is to be done.")
+
+	paused := map[string]any{"namespace": "gated", "name": "web"}
+	invoke(t, "muster_pause_rollout", paused, nil).said(t, "The rollout of replica set gated/web is paused.")
+	invoke(t, "muster_pause_rollout", paused, nil).said(t, "is paused already")
+	paused["undo"] = true
+	invoke(t, "muster_pause_rollout", paused, nil).said(t, "The rollout of replica set gated/web goes on.")
+	paused["name"] = "wbe"
+	invoke(t, "muster_pause_rollout", paused, nil).failed(t, `There is no replica set "gated/wbe"`,
+		"Did you mean gated/web?")
+	invoke(t, "muster_approve_rollout", map[string]any{"name": "metrics", "group": "*"}, nil).failed(t,
+		`There is no add-on "metrics"`)
 }

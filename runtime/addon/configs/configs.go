@@ -320,6 +320,22 @@ func DefaultReferences(a *v1alpha1.ClusterManagementAddOn) []v1alpha1.DefaultCon
 	return out
 }
 
+// Content identifies what an add-on rolls out by its placements: the configuration objects
+// of each, and their content.
+func Content(progressions []v1alpha1.InstallProgression) string {
+	h := sha256.New()
+	for _, p := range progressions {
+		for _, r := range p.ConfigReferences {
+			if d := r.DesiredConfig; d != nil {
+				_, _ = fmt.Fprintf(h, "%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00%s\x00", p.Namespace, p.Name, r.Group,
+					r.Resource,
+					d.Namespace, d.Name, d.SpecHash)
+			}
+		}
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
 // Progressions are the entries of a ClusterManagementAddOn's status for the
 // placements that install it, in the order of the spec. The strategy Manual has
 // none.

@@ -177,6 +177,42 @@ const (
 	ConditionFailed = "Failed"
 )
 
+// Annotations of ManifestWorkReplicaSets and ClusterManagementAddOns about the gates of their
+// rollouts. Upstream's hub takes no notice of them.
+const (
+	// RolloutGatesAnnotation lists the gates as JSON: [{"group":"production"}]. Who may not
+	// approve the object may add gates to one without, and not change or remove them.
+	RolloutGatesAnnotation = "muster-fleet.io/rollout-gates"
+	// ApproveRolloutAnnotation approves a group for the content of the object: the group's
+	// name, or "name@digest", which is refused when the content has another digest by now.
+	// The hub puts it into RolloutApprovalsAnnotation, with who has approved.
+	ApproveRolloutAnnotation = "muster-fleet.io/approve-rollout"
+	// RolloutApprovalsAnnotation lists the approvals as JSON. Only the hub writes it.
+	RolloutApprovalsAnnotation = "muster-fleet.io/rollout-approvals"
+	// RolloutPausedAnnotation says "true" when nothing more is to be handed out.
+	RolloutPausedAnnotation = "muster-fleet.io/rollout-paused"
+)
+
+// VerbApprove is the right to approve groups of a replica set or an add-on, and to change
+// their gates.
+const VerbApprove = "approve"
+
+// ConditionGatesOpen of a replica set with gates, or one that is paused, says whether the
+// rollout goes on.
+const ConditionGatesOpen = "GatesOpen"
+
+// Reasons of the condition GatesOpen.
+const (
+	ReasonNothingHeldBack  = "NothingHeldBack"  // no cluster waits for a gate
+	ReasonAwaitingApproval = "AwaitingApproval" // somebody has to approve the next group
+	ReasonWaitingForWindow = "WaitingForWindow" // the next group begins when a window opens
+	ReasonPaused           = "Paused"           // somebody has paused the rollout
+	ReasonGatesUnreadable  = "GatesUnreadable"  // the annotation can't be read, so nothing is handed out
+)
+
+// EventRolloutApproved is the reason of the event that says who has approved a group.
+const EventRolloutApproved = "RolloutApproved"
+
 // Condition types of ClusterImports.
 const (
 	// ConditionKubeconfigUsable says whether the hub can use the kubeconfig.

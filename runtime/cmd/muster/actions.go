@@ -295,6 +295,74 @@ still can't be applied.`,
 	}
 }
 
+// newRolloutCommand has what is done with rollouts from day to day.
+func newRolloutCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollout",
+		Short: "Look at a rollout, approve its next group, or pause it",
+		Long: `Looks at the rollout of a replica set, approves the next group of one that has
+gates, or pauses one. OBJECT is NAMESPACE/NAME of a replica set, or the name of an
+add-on.`,
+		Example: `  muster rollout status shop/web
+  muster rollout approve shop/web production
+  muster rollout pause metrics`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, k := range explainedKinds() {
+		if k.name == "rollout" {
+			k.name, k.aliases, k.example = "status", nil, "  muster rollout status shop/web"
+			cmd.AddCommand(k.command())
+		}
+	}
+	cmd.AddCommand(approveCommand().command(), pauseCommand().command())
+	return cmd
+}
+
+// gatedConfig is the configuration that names a replica set, or an add-on.
+func gatedConfig(object string) map[string]any {
+	if namespace, name, isSet := strings.Cut(object, "/"); isSet {
+		return map[string]any{"namespace": namespace, "name": name}
+	}
+	return map[string]any{"name": object}
+}
+
+func approveCommand() actionCommand {
+	return actionCommand{
+		action: "muster_approve_rollout",
+		use:    "approve OBJECT GROUP",
+		short:  "Approve a group of a rollout that has gates",
+		long: `Approves a group of clusters for what is rolled out at present. The hub notes who
+has approved, and hands out to the group by the rollout strategy. GROUP is the name
+of a decision group, its index when it has no name, or '*' for all groups.
+
+It needs the verb approve on the replica set or the add-on.`,
+		example: `  muster rollout approve shop/web production
+  muster rollout approve metrics '*' --kubeconfig hub.kubeconfig`,
+		args: cobra.ExactArgs(2),
+		configs: func(args []string) ([]map[string]any, error) {
+			config := gatedConfig(args[0])
+			config["group"] = args[1]
+			return []map[string]any{config}, nil
+		},
+	}
+}
+
+func pauseCommand() actionCommand {
+	return actionCommand{
+		action: "muster_pause_rollout",
+		use:    "pause OBJECT",
+		short:  "Pause a rollout, or let it go on with --undo",
+		long: `Pauses a rollout: nothing more is handed out until it goes on. Clusters that have
+the change keep it, and what is under way there ends.`,
+		example: `  muster rollout pause shop/web
+  muster rollout pause shop/web --undo`,
+		args:    cobra.ExactArgs(1),
+		configs: func(args []string) ([]map[string]any, error) { return []map[string]any{gatedConfig(args[0])}, nil },
+		flags:   []actionFlag{{"undo", "let a paused rollout go on", false}},
+	}
+}
+
 func resumeCommand() actionCommand {
 	return actionCommand{
 		action: "muster_resume_rollout",

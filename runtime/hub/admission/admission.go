@@ -56,6 +56,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		both("MusterManagedCluster", managedClusters{
 			server: s, clock: clk, defaultSet: defaultSet, cleanResources: gates.Enabled(features.ResourceCleanup),
 		}),
+		mutating("MusterRolloutGates", rolloutGates{server: s, clock: clk}),
 		validating("MusterManagedClusterSetBinding", setBindings{server: s}),
 		both("MusterManagedClusterAddOn", managedClusterAddOns{}),
 		validating("MusterHosting", hostings{server: s}),

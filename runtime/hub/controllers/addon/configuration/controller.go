@@ -44,6 +44,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
@@ -94,6 +95,10 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	}
 	for _, refused := range p.refused {
 		c.events.Eventf(a, nil, corev1.EventTypeWarning, cluster.EventClustersNotSelected, "Select", "%s", text.Cut(refused, limits.EventNote))
+	}
+	if p.approved != "" {
+		c.events.Eventf(a, nil, corev1.EventTypeNormal, muster.EventRolloutApproved, "RollOut", "%s",
+			text.Cut(p.approved, limits.EventNote))
 	}
 	err = errors.Join(
 		c.report(ctx, a, p.status),
@@ -225,10 +230,15 @@ func (c *Controller) paced() handler.EventHandler {
 	}
 }
 
-// definitionChanged selects changes of the spec, of who manages the add-on, and of
-// the status, where its manager puts hashes.
+// definitionChanged selects changes of the spec, of who manages the add-on, of the gates
+// of its rollout, and of the status, where its manager puts hashes.
 func definitionChanged(was, is *v1alpha1.ClusterManagementAddOn) bool {
+	gates := func(a *v1alpha1.ClusterManagementAddOn) [3]string {
+		return [3]string{a.Annotations[muster.RolloutGatesAnnotation], a.Annotations[muster.RolloutApprovalsAnnotation],
+			a.Annotations[muster.RolloutPausedAnnotation]}
+	}
 	return was.Generation != is.Generation || configs.SelfManaged(was) != configs.SelfManaged(is) ||
+		gates(was) != gates(is) ||
 		!apiequality.Semantic.DeepEqual(was.Status, is.Status)
 }
 

@@ -39,6 +39,8 @@ type plan struct {
 	// refused says which clusters the decisions of placements name and get nothing,
 	// where that is news.
 	refused []string
+	// approved says who has approved a group of the rollout, where that is news.
+	approved string
 	// recheck is when time alone may change the plan; 0 if never.
 	recheck time.Duration
 }
@@ -178,6 +180,7 @@ func (d *decider) placement(i int, mine func(cluster string) bool) error {
 		setFailed(progression, err, d.now)
 		return nil
 	}
+	hold := d.holdBack(&result, groups, statuses)
 	under := map[string]bool{}
 	for _, s := range result.ToRollout {
 		under[s.Cluster] = true
@@ -203,11 +206,41 @@ func (d *decider) placement(i int, mine func(cluster string) bool) error {
 		(before == nil || !strings.HasSuffix(before.Message, explanation)) {
 		d.plan.refused = append(d.plan.refused, fmt.Sprintf("placement %s/%s: %s", progression.Namespace, progression.Name, explanation))
 	}
-	n.report(progression, explanation, d.now)
+	before := ""
+	if c := meta.FindStatusCondition(progression.Conditions, addon.ConditionProgressing); c != nil {
+		before = c.Message
+	}
+	said := strings.TrimSpace(strings.Join([]string{hold, explanation}, " "))
+	n.report(progression, said, d.now)
+	if approved := rollout.NewlyApproved(hold, before); approved != "" {
+		d.plan.approved = approved
+	}
 	if r := result.RecheckAfter; r > 0 && (d.plan.recheck == 0 || r < d.plan.recheck) {
 		d.plan.recheck = r
 	}
 	return nil
+}
+
+// holdBack takes out of a result what waits for a gate, and says what it waits for, and who
+// has approved what.
+func (d *decider) holdBack(result *rollout.Result, groups []rollout.Group,
+	statuses map[string]rollout.ClusterStatus) string {
+	has := func(cluster string) bool { return statuses[cluster].Status != rollout.ToApply }
+	gated, err := rollout.ReadGates(d.definition.Annotations)
+	if err != nil {
+		result.ToRollout = slices.DeleteFunc(result.ToRollout,
+			func(s rollout.ClusterStatus) bool { return !has(s.Cluster) })
+		return "Nothing is handed out: " + err.Error() + "."
+	}
+	content := configs.Content(d.plan.status.InstallProgressions)
+	var said []string
+	if hold := gated.Hold(result, groups, content, has, d.now); hold != nil {
+		said = append(said, hold.Message(d.definition.Name))
+	}
+	if approved := gated.Approved(content); approved != "" && len(gated.Gates) > 0 {
+		said = append(said, approved)
+	}
+	return strings.Join(said, "; ")
 }
 
 // gather are the clusters that go by a placement, in its groups, and how far they

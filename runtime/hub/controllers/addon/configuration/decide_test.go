@@ -1,6 +1,7 @@
 package configuration
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
@@ -129,4 +132,61 @@ func TestOthersAreLeftAlone(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, p.changes, err)
 		}
 	}
+}
+
+// An add-on waits at the gates of its rollout, until somebody approves what is rolled out.
+func TestAnAddOnWaitsAtItsGates(t *testing.T) {
+	a := &v1alpha1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: "search", Annotations: map[string]string{
+		muster.RolloutGatesAnnotation: `[{"group":"production"}]`,
+	}}}
+	config := v1alpha1.AddOnConfig{
+		ConfigGroupResource: v1alpha1.ConfigGroupResource{Resource: "rs"},
+		ConfigReferent:      v1alpha1.ConfigReferent{Name: "y"},
+	}
+	a.Spec.InstallStrategy = v1alpha1.InstallStrategy{Type: "Placements", Placements: []v1alpha1.PlacementStrategy{{
+		PlacementRef: v1alpha1.PlacementRef{Namespace: "n", Name: "p"}, Configs: []v1alpha1.AddOnConfig{config},
+	}}}
+	placed := selection.Placed{Settled: true, Clusters: sets.New("a", "b"), Groups: []rollout.Group{
+		{Index: 0, Name: "canary", Clusters: []string{"a"}}, {Index: 1, Name: "production", Clusters: []string{"b"}},
+	}}
+	pass := func(step, configured, message string) plan {
+		t.Helper()
+		p, err := decide(snapshot{definition: a, placed: []selection.Placed{placed},
+			addOns: []*v1alpha1.ManagedClusterAddOn{addOn("a", true, ""), addOn("b", true, "")}}, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, c := range p.changes {
+			if c.configured {
+				got += c.addOn.Namespace
+			}
+		}
+		said := p.status.InstallProgressions[0].Conditions[0].Message
+		if got != configured || !strings.Contains(said, message) {
+			t.Errorf("%s: configured %q and said %q, want %q and %q", step, got, said, configured, message)
+		}
+		a.Status = p.status
+		return p
+	}
+	pass("a gate", "a",
+		"1 cluster waits for an approval of the group production (muster rollout approve search production)")
+	gates, err := rollout.ReadGates(a.Annotations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Annotations[muster.RolloutApprovalsAnnotation] = gates.Approve(rollout.Approval{Group: "production", By: "jo",
+		Content: configs.Content(a.Status.InstallProgressions), At: noon})
+	if p := pass("an approval", "ab", "approved: production by jo at 2026-01-01T12:00:00Z"); p.approved == "" {
+		t.Error("nothing says that it is approved")
+	}
+	if p := pass("a further pass", "ab", "approved: production by jo"); p.approved != "" {
+		t.Errorf("it is said again: %s", p.approved)
+	}
+	a.Spec.InstallStrategy.Placements[0].Configs[0].Name = "z"
+	pass("another configuration", "a", "waits for an approval")
+	a.Annotations[muster.RolloutPausedAnnotation] = "true"
+	pass("a pause", "", "2 clusters wait as the rollout is paused")
+	a.Annotations[muster.RolloutGatesAnnotation] = "production"
+	pass("gates that can't be read", "", "Nothing is handed out: the annotation "+muster.RolloutGatesAnnotation)
 }

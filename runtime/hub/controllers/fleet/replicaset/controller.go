@@ -41,12 +41,14 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
 const (
@@ -191,7 +193,20 @@ func (c *Controller) report(ctx context.Context, set *workv1alpha1.ManifestWorkR
 	if refused != "" && (before == nil || before.Message != refused) {
 		c.events.Eventf(set, nil, corev1.EventTypeWarning, cluster.EventClustersNotSelected, "Select", "%s", text.Cut(refused, limits.EventNote))
 	}
+	if p.gates != nil {
+		said := ""
+		if before := meta.FindStatusCondition(set.Status.Conditions, muster.ConditionGatesOpen); before != nil {
+			said = before.Message
+		}
+		if approved := rollout.NewlyApproved(p.gates.Message, said); approved != "" {
+			c.events.Eventf(set, nil, corev1.EventTypeNormal, muster.EventRolloutApproved, "RollOut", "%s",
+				text.Cut(approved, limits.EventNote))
+		}
+	}
 	return c.patchStatus(ctx, set, func(status *workv1alpha1.ManifestWorkReplicaSetStatus) []metav1.Condition {
+		if p.gates == nil {
+			meta.RemoveStatusCondition(&status.Conditions, muster.ConditionGatesOpen)
+		}
 		status.Summary = p.summary()
 		status.PlacementsSummary = p.placementSummaries()
 		return p.conditions(set.Namespace, failed)

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/workdigest"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -74,6 +76,8 @@ type plan struct {
 	outcomes []outcome
 	// recheck is when time alone may change the plan; 0 if never.
 	recheck time.Duration
+	// gates says whether the rollout goes on; nil where there are no gates.
+	gates *metav1.Condition
 }
 
 // write gives a cluster the template.
@@ -97,6 +101,7 @@ type outcome struct {
 // decide plans a pass. It depends on nothing but its arguments.
 func decide(s snapshot, now time.Time, needsProgressing bool) plan {
 	d := decider{set: s.set, template: workdigest.Of(s.set.Spec.ManifestWorkTemplate), now: now, needsProgressing: needsProgressing}
+	d.gated, d.unreadable = rollout.ReadGates(s.set.Annotations)
 	byPlacement := map[string][]*workv1.ManifestWork{}
 	for _, w := range s.works {
 		name := w.Labels[work.PlacementNameLabel]
@@ -115,6 +120,7 @@ func decide(s snapshot, now time.Time, needsProgressing bool) plan {
 			d.remove(w)
 		}
 	}
+	d.plan.gates = d.gates()
 	slices.SortFunc(d.plan.deletes, func(a, b *workv1.ManifestWork) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -126,6 +132,10 @@ type decider struct {
 	template         string
 	now              time.Time
 	needsProgressing bool
+	gated            rollout.Gated
+	// unreadable is why the gates can't be read: nobody knows then what they hold back.
+	unreadable error
+	holds      []*rollout.Hold
 
 	plan plan
 }
@@ -156,6 +166,7 @@ func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bo
 	if !keeping {
 		result, err := rollout.Decide(p.strategy, p.Groups, existing, d.now)
 		o.Problem = err
+		d.holdBack(&result, p.Groups, kept)
 		for _, s := range result.ToRollout {
 			if s.Status == rollout.ToApply {
 				d.handOut(p.name, s.Cluster, kept[s.Cluster])
@@ -166,6 +177,43 @@ func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bo
 		}
 	}
 	d.plan.outcomes = append(d.plan.outcomes, o)
+}
+
+// holdBack takes out of a result what waits for a gate.
+func (d *decider) holdBack(result *rollout.Result, groups []rollout.Group, kept map[string]*workv1.ManifestWork) {
+	has := func(cluster string) bool {
+		w := kept[cluster]
+		return w != nil && workdigest.Of(w.Spec) == d.template
+	}
+	if d.unreadable != nil {
+		result.ToRollout = slices.DeleteFunc(result.ToRollout,
+			func(s rollout.ClusterStatus) bool { return !has(s.Cluster) })
+		return
+	}
+	if hold := d.gated.Hold(result, groups, d.template, has, d.now); hold != nil {
+		d.holds = append(d.holds, hold)
+	}
+}
+
+// gates says whether the rollout goes on. The first placement that waits speaks for all.
+func (d *decider) gates() *metav1.Condition {
+	c := metav1.Condition{Type: muster.ConditionGatesOpen, Status: metav1.ConditionFalse}
+	switch {
+	case d.unreadable != nil:
+		c.Reason, c.Message = muster.ReasonGatesUnreadable, "nothing is handed out: "+d.unreadable.Error()
+		return &c
+	case len(d.gated.Gates) == 0 && !d.gated.Paused:
+		return nil
+	case len(d.holds) > 0:
+		c.Reason, c.Message = d.holds[0].Reason(), d.holds[0].Message(d.set.Namespace+"/"+d.set.Name)
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, muster.ReasonNothingHeldBack,
+			"no cluster waits for a gate"
+	}
+	if approved := d.gated.Approved(d.template); approved != "" {
+		c.Message += "; " + approved
+	}
+	return &c
 }
 
 // sort chooses the work of each cluster, and removes the works of clusters that

@@ -76,7 +76,14 @@ func (p plan) conditions(namespace string, failed error) []metav1.Condition {
 	if p.rolledOut() && failed == nil {
 		rolledOut.Status, rolledOut.Reason = metav1.ConditionTrue, work.ReasonRolloutComplete
 	}
-	return []metav1.Condition{verified, rolledOut, applied}
+	all := []metav1.Condition{verified, rolledOut, applied}
+	if p.gates != nil {
+		if p.gates.Status == metav1.ConditionFalse {
+			all[1].Message = p.gates.Message
+		}
+		all = append(all, *p.gates)
+	}
+	return all
 }
 
 // verified reports whether the decisions of the placements can be used.
