@@ -211,10 +211,14 @@ func TestATenantSeesItsNamespaceAlone(t *testing.T) {
 	b.shows("web", "1 of 1")
 	b.open("/ui/placements/shop/web")
 	b.shows("The placement shop/web selects", "What is left out", "you may not read")
-	for _, path := range []string{"/ui/clusters/edge-00003", "/ui/works/edge-00003/web"} {
+	for _, path := range []string{"/ui/clusters/edge-00003", "/ui/works/edge-00003/web",
+		"/ui/clusters/edge-00003?namespace=shop"} {
 		b.open(path)
 		b.shows("You may not see this", "!region")
 	}
+	// What has no namespace is in none.
+	b.open("/ui/clusters?namespace=shop")
+	b.shows("you may not list clusters", "!edge-0")
 }
 
 // A wrong or withdrawn token leads to the login, with the reason, and back to what was

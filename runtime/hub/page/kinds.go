@@ -39,6 +39,8 @@ type kind struct {
 	// columns are those of the list between the name and the state.
 	columns []string
 	list    lister
+	// costly is that an explanation costs what the object's author likes.
+	costly bool
 	// explain explains one of them.
 	explain func(*facts.Reader, types.NamespacedName) (explain.Explanation, error)
 	// sections are what its page shows below the explanation.
@@ -108,6 +110,7 @@ func allKinds() []kind {
 						return texts(fmt.Sprint(p.Status.NumberOfSelectedClusters))
 					}}
 				}),
+			costly:  true,
 			explain: (*facts.Reader).Placement, sections: (*sections).placement,
 		},
 		{

@@ -89,23 +89,29 @@ type Handler struct {
 	options Options
 	kinds   []kind
 	mux     *http.ServeMux
-	// turns are held by the answers that are being worked out.
-	turns chan struct{}
+	// turns are held by the answers that are being worked out, explaining by the one that
+	// explains a placement: its author decides what that costs.
+	turns, explaining chan struct{}
 }
 
 // NewHandler makes the handler.
 func NewHandler(o Options) *Handler {
-	h := &Handler{options: o, kinds: kindsOf(o.Features), mux: http.NewServeMux(), turns: make(chan struct{}, answers)}
-	h.mux.HandleFunc(Path+"{$}", h.answer(h.overview))
+	h := &Handler{options: o, kinds: kindsOf(o.Features), mux: http.NewServeMux(), turns: make(chan struct{}, answers),
+		explaining: make(chan struct{}, 1)}
+	h.mux.HandleFunc(Path+"{$}", h.answer(h.turns, h.overview))
 	for _, k := range h.kinds {
-		h.mux.HandleFunc(Path+k.path, h.answer(func(a *asked) (view, error) { return h.list(a, k) }))
+		h.mux.HandleFunc(Path+k.path, h.answer(h.turns, func(a *asked) (view, error) { return h.list(a, k) }))
 		one := Path + k.path + "/{name}"
 		if k.in != "" {
 			one = Path + k.path + "/{namespace}/{name}"
 		}
-		h.mux.HandleFunc(one, h.answer(func(a *asked) (view, error) { return h.object(a, k) }))
+		turns := h.turns
+		if k.costly {
+			turns = h.explaining
+		}
+		h.mux.HandleFunc(one, h.answer(turns, func(a *asked) (view, error) { return h.object(a, k) }))
 	}
-	h.mux.HandleFunc(Path, h.answer(func(*asked) (view, error) { return view{}, errNoPage }))
+	h.mux.HandleFunc(Path, h.answer(h.turns, func(*asked) (view, error) { return view{}, errNoPage }))
 	return h
 }
 
@@ -129,8 +135,8 @@ type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// answer makes a handler of what makes a view.
-func (h *Handler) answer(make func(*asked) (view, error)) http.HandlerFunc {
+// answer makes a handler of what makes a view, when it has one of the turns.
+func (h *Handler) answer(turns chan struct{}, make func(*asked) (view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, ok := request.UserFrom(r.Context())
 		switch {
@@ -144,7 +150,7 @@ func (h *Handler) answer(make func(*asked) (view, error)) http.HandlerFunc {
 		ctx, end := context.WithTimeout(r.Context(), timeout)
 		defer end()
 		v, status := view{}, http.StatusOK
-		err := h.turn(ctx, func() (err error) {
+		err := turn(ctx, turns, func() (err error) {
 			a := &asked{Request: r.WithContext(ctx), now: h.options.Clock.Now(), read: &reader{cached: h.options.Cached,
 				stored: h.options.Stored, who: who, known: map[authorizationv1.ResourceAttributes]error{}}}
 			v, err = make(a)
@@ -159,10 +165,10 @@ func (h *Handler) answer(make func(*asked) (view, error)) http.HandlerFunc {
 }
 
 // turn waits for a turn and does something then.
-func (h *Handler) turn(ctx context.Context, do func() error) error {
+func turn(ctx context.Context, turns chan struct{}, do func() error) error {
 	select {
-	case h.turns <- struct{}{}:
-		defer func() { <-h.turns }()
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
 		return do()
 	case <-ctx.Done():
 		return errBusy

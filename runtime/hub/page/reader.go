@@ -8,6 +8,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -63,6 +64,9 @@ func (r *reader) may(ctx context.Context, verb string, o runtime.Object, namespa
 	mapping, err := r.cached.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = "" // a right in a namespace is none to what has none
 	}
 	right := authorizationv1.ResourceAttributes{Verb: verb, Group: kind.Group, Version: kind.Version,
 		Resource: mapping.Resource.Resource, Namespace: namespace, Name: name}
