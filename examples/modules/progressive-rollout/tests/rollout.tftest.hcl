@@ -102,3 +102,24 @@ run "mistakes" {
     var.min_success_time, var.progress_deadline, var.timeout, var.manifest_configs,
   ]
 }
+
+run "gates" {
+  variables {
+    gates = [{ group = "1" }, { group = "stores", window = { days = ["Sat"], from = "22:00", to = "04:00" } }]
+    wait  = false
+  }
+
+  assert {
+    condition = muster_manifest_work_replica_set.this.annotations["muster-fleet.io/rollout-gates"] == jsonencode([
+      { group = "1" }, { group = "stores", window = { days = ["Sat"], from = "22:00", to = "04:00" } },
+    ])
+    error_message = "The gates are not those that were asked for."
+  }
+}
+
+run "no_gates" {
+  assert {
+    condition     = muster_manifest_work_replica_set.this.annotations == null
+    error_message = "There are annotations though there are no gates."
+  }
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
 // Described is the part of a validator that documents it.
@@ -240,7 +241,14 @@ func (v labelsValidator) ValidateMap(_ context.Context, req validator.MapRequest
 			}
 		}
 		value, ok := element.(types.String)
-		if !ok || value.IsNull() || value.IsUnknown() || v.annotations {
+		if !ok || value.IsNull() || value.IsUnknown() {
+			continue
+		}
+		if v.annotations {
+			// As the hub refuses them.
+			if _, err := rollout.ReadGates(map[string]string{key: value.ValueString()}); err != nil {
+				resp.Diagnostics.AddAttributeError(at, "Invalid gates", err.Error()+".")
+			}
 			continue
 		}
 		if problems := validation.IsValidLabelValue(value.ValueString()); len(problems) > 0 {
