@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
@@ -205,5 +206,17 @@ func TestHeldUpWorksAreListed(t *testing.T) {
 	}
 	if got := attribute.JoinLines(describeHeldUp(nil, nil)); !strings.Contains(got, "There are no works yet") {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestDescribeGate(t *testing.T) {
+	object := reported(metav1.ConditionFalse, 3)
+	if got := describeGate(object); got != nil {
+		t.Errorf("it says %q", got)
+	}
+	object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{Type: muster.ConditionGatesOpen,
+		Status: metav1.ConditionFalse, Message: "1 cluster waits"})
+	if got := describeGate(object); len(got) != 1 || got[0] != "It is held back: 1 cluster waits." {
+		t.Errorf("it says %q", got)
 	}
 }

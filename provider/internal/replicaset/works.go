@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -113,9 +114,21 @@ func refusedText(refused []workload.Refused) string {
 	return strings.Join(text.First(texts, shownObjects), "; ")
 }
 
-// DescribeHeldUp lists the works that hold a rollout up, if the hub
-// answers soon.
+// DescribeHeldUp lists what holds a rollout up: a gate, and works, if the hub answers soon.
 func DescribeHeldUp(ctx context.Context, client *kube.Client, object replicaSet) []string {
+	return append(describeGate(object), describeWorks(ctx, client, object)...)
+}
+
+// describeGate says what a rollout waits for that is held back; nothing when it is not.
+func describeGate(object replicaSet) []string {
+	c := meta.FindStatusCondition(object.Status.Conditions, muster.ConditionGatesOpen)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return []string{"It is held back: " + c.Message + "."}
+}
+
+func describeWorks(ctx context.Context, client *kube.Client, object replicaSet) []string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	works, err := Works(ctx, client, object.Namespace, object.Name)
