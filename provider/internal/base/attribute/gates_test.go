@@ -25,9 +25,9 @@ func TestGatesAreCheckedInAPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var resp validator.MapResponse
+			annotations := map[string]attr.Value{x.key: types.StringValue(x.value)}
 			ValidAnnotations().ValidateMap(t.Context(), validator.MapRequest{Path: path.Root("annotations"),
-				ConfigValue: types.MapValueMust(types.StringType, map[string]attr.Value{x.key: types.StringValue(x.value)}),
-			}, &resp)
+				ConfigValue: types.MapValueMust(types.StringType, annotations)}, &resp)
 			said := ""
 			for _, d := range resp.Diagnostics {
 				said += d.Detail()
