@@ -51,6 +51,8 @@ func RolloutState(s *workv1alpha1.ManifestWorkReplicaSet) (Level, string) {
 		return Problem, what + " is not rolled out: its placements can't be used."
 	case sum.Degraded > 0:
 		return Problem, fmt.Sprintf("%s has failed in %d of %s.", what, sum.Degraded, plural(sum.Total, "cluster"))
+	case heldBack(s) != nil && heldBack(s).Reason == muster.ReasonGatesUnreadable:
+		return Problem, what + " is not rolled out: its gates can't be read."
 	case heldBack(s) != nil:
 		return Waiting, fmt.Sprintf("%s is held back: %s.", what, heldBack(s).Message)
 	case sum.Applied < sum.Total:

@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	_ "time/tzdata" // windows name time zones, and a plan may run where the system has none
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 )
 
@@ -49,10 +51,13 @@ type Approval struct {
 	At      time.Time `json:"at"`
 }
 
-// Limits of what the annotations may hold.
+// Limits of what the annotations may hold. Each group of a rollout may need an approval of
+// its own, so there is room for many.
 const (
 	maxGates     = 20
-	maxApprovals = 20
+	maxApprovals = 200
+	// maxSaid is how many approvals a message names.
+	maxSaid = 10
 )
 
 // Gated is what holds a rollout back.
@@ -67,10 +72,10 @@ type Gated struct {
 // is wrong with it.
 func ReadGates(annotations map[string]string) (Gated, error) {
 	var g Gated
-	if text := annotations[muster.RolloutGatesAnnotation]; text != "" {
-		if err := readJSON(text, &g.Gates); err != nil {
+	if value := annotations[muster.RolloutGatesAnnotation]; value != "" {
+		if err := readJSON(value, &g.Gates); err != nil {
 			return g, fmt.Errorf("the annotation %s is %q, which is no list of gates: %w: write it as in %s",
-				muster.RolloutGatesAnnotation, text, err, `[{"group":"production"}]`)
+				muster.RolloutGatesAnnotation, value, err, `[{"group":"production"}]`)
 		}
 	}
 	if len(g.Gates) > maxGates {
@@ -98,25 +103,25 @@ func ReadGates(annotations map[string]string) (Gated, error) {
 		}
 		seen[gate.Group] = true
 	}
-	switch text := annotations[muster.RolloutPausedAnnotation]; text {
+	switch value := annotations[muster.RolloutPausedAnnotation]; value {
 	case "", "false":
 	case "true":
 		g.Paused = true
 	default:
-		return g, fmt.Errorf("the annotation %s is %q: write true or false", muster.RolloutPausedAnnotation, text)
+		return g, fmt.Errorf("the annotation %s is %q: write true or false", muster.RolloutPausedAnnotation, value)
 	}
-	if text := annotations[muster.RolloutApprovalsAnnotation]; text != "" {
-		if err := readJSON(text, &g.Approvals); err != nil {
+	if value := annotations[muster.RolloutApprovalsAnnotation]; value != "" {
+		if err := readJSON(value, &g.Approvals); err != nil {
 			return g, fmt.Errorf("the annotation %s, which the hub writes, is %q: %w: remove it, and approve again",
-				muster.RolloutApprovalsAnnotation, text, err)
+				muster.RolloutApprovalsAnnotation, value, err)
 		}
 	}
 	return g, nil
 }
 
 // readJSON reads one value without fields that nobody knows: a typo must not open a gate.
-func readJSON(text string, into any) error {
-	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+func readJSON(value string, into any) error {
+	d := json.NewDecoder(bytes.NewReader([]byte(value)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return err
@@ -133,8 +138,8 @@ func (g Gated) Approve(a Approval) string {
 		return x.Group == a.Group && x.Content == a.Content
 	})
 	kept = append(kept, a)
-	text, _ := json.Marshal(kept[max(0, len(kept)-maxApprovals):]) // texts and times
-	return string(text)
+	encoded, _ := json.Marshal(kept[max(0, len(kept)-maxApprovals):]) // texts and times
+	return string(encoded)
 }
 
 // Has reports whether a group has a gate that is to be approved.
@@ -176,10 +181,11 @@ func (h *Hold) Message(object string) string {
 // approvedText begins what Approved says.
 const approvedText = "approved: "
 
-// Approved says who has approved which groups for a content; "" when nobody has.
+// Approved says who has approved which groups for a content, the newest first; "" when
+// nobody has.
 func (g Gated) Approved(content string) string {
 	var who []string
-	for _, a := range g.Approvals {
+	for _, a := range slices.Backward(g.Approvals) {
 		if a.Content == content {
 			who = append(who, fmt.Sprintf("%s by %s at %s", a.Group, a.By, a.At.UTC().Format(time.RFC3339)))
 		}
@@ -187,15 +193,15 @@ func (g Gated) Approved(content string) string {
 	if len(who) == 0 {
 		return ""
 	}
-	return approvedText + strings.Join(who, ", ")
+	return approvedText + text.List(who, maxSaid)
 }
 
 // NewlyApproved is the part of a message that Approved has made, when it says more than the
 // same part of the message before; "" otherwise.
 func NewlyApproved(message, before string) string {
-	part := func(text string) string {
-		if at := strings.Index(text, approvedText); at >= 0 {
-			return text[at:]
+	part := func(of string) string {
+		if at := strings.Index(of, approvedText); at >= 0 {
+			return of[at:]
 		}
 		return ""
 	}

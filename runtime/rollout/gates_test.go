@@ -161,3 +161,37 @@ func TestApprovalsAreKept(t *testing.T) {
 		t.Errorf("%v: %+v", err, g.Approvals)
 	}
 }
+
+// A rollout over many groups goes on after the approval of each, and a message about them
+// does not grow with their number.
+func TestManyGroupsAreApproved(t *testing.T) {
+	const many = 60
+	annotations := map[string]string{muster.RolloutGatesAnnotation: `[{"group":"*"}]`}
+	var groups []Group
+	for i := range many {
+		groups = append(groups, Group{Index: int32(i), Clusters: []string{fmt.Sprint("c", i)}})
+		g, err := ReadGates(annotations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		annotations[muster.RolloutApprovalsAnnotation] = g.Approve(Approval{Group: fmt.Sprint(i), Content: "v1",
+			By: "jo"})
+	}
+	g, err := ReadGates(annotations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.RolloutTypeAll}
+	result, err := Decide(all, groups, nil, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := g.Hold(&result, groups, "v1", func(string) bool { return false }, time.Now())
+	if hold != nil || len(result.ToRollout) != many {
+		t.Errorf("%d of %d get it, held back by %+v", len(result.ToRollout), many, hold)
+	}
+	if said := g.Approved("v1"); !strings.HasPrefix(said, "approved: 59 by jo") || !strings.HasSuffix(said,
+		" and 50 more") {
+		t.Errorf("it says %q", said)
+	}
+}
