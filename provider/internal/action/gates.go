@@ -138,7 +138,7 @@ func approve(ctx context.Context, r *run) error {
 	return nil
 }
 
-// approvalOf says by whom and when a group was approved for a content; "" when it is not.
+// approvalOf says which user has approved a group, and when, for a content; "" when it is not.
 func approvalOf(gates rollout.Gated, group, content string) string {
 	for _, a := range gates.Approvals {
 		if a.Content == content && a.Group == group {

@@ -302,7 +302,7 @@ func newRolloutCommand() *cobra.Command {
 		Short: "Look at a rollout, approve its next group, or pause it",
 		Long: `Looks at the rollout of a replica set, approves the next group of one that has
 gates, or pauses one. OBJECT is NAMESPACE/NAME of a replica set, or the name of an
-add-on.`,
+add-on, whose state "muster status" shows.`,
 		Example: `  muster rollout status shop/web
   muster rollout approve shop/web production
   muster rollout pause metrics`,

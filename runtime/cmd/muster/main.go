@@ -43,7 +43,8 @@ hub speaks Open Cluster Management, so kubectl and clusteradm work with it.`
   muster hub --data-dir ./hub`
 	root.SetVersionTemplate("muster {{.Version}}\n")
 	root.AddCommand(newHubCommand(), cli.NewAgentCommand(), newDevclusterCommand(), newUpCommand(), newDownCommand(),
-		newStatusCommand(), newExplainCommand(), newRolloutCommand(), newRejoinCommand(), newJoinManifestCommand(), newExportCommand(), newAccessCommand(), cli.NewVersionCommand())
+		newStatusCommand(), newExplainCommand(), newRolloutCommand(), newRejoinCommand(),
+		newJoinManifestCommand(), newExportCommand(), newAccessCommand(), cli.NewVersionCommand())
 	root.AddCommand(newActionCommands()...)
 	return root
 }

@@ -234,6 +234,7 @@ func (h *Handler) overview(a *asked) (view, error) {
 		kind kind
 	}
 	var worst []found
+	var clusters []row
 	for _, k := range h.kinds {
 		rows, err := k.list(a.Context(), a.read, "", a.now)
 		if apierrors.IsForbidden(err) {
@@ -242,6 +243,9 @@ func (h *Handler) overview(a *asked) (view, error) {
 		}
 		if err != nil {
 			return v, err
+		}
+		if k.path == "clusters" {
+			clusters = rows
 		}
 		n := map[explain.Level]int{}
 		for i := range rows {
@@ -274,7 +278,7 @@ func (h *Handler) overview(a *asked) (view, error) {
 			}, {Text: x.state, Level: x.level}})
 	}
 	v.Tables = []table{counts, attention}
-	sets, err := h.sets(a)
+	sets, err := setsOf(a, clusters)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return v, err
 	}
@@ -284,15 +288,15 @@ func (h *Handler) overview(a *asked) (view, error) {
 	return v, nil
 }
 
-// sets are the cluster sets, with how many of their clusters are available.
-func (h *Handler) sets(a *asked) (table, error) {
-	t := table{Title: "Cluster sets", Columns: []string{"Set", "Available"}, More: ""}
+// setsOf are the cluster sets, with how many of the clusters in them are available; none
+// for who sees no clusters.
+func setsOf(a *asked, clusters []row) (table, error) {
+	t := table{Title: "Cluster sets", Columns: []string{"Set", "Available"}}
+	if clusters == nil {
+		return t, nil
+	}
 	list := &clusterv1beta2.ManagedClusterSetList{}
 	if err := a.read.List(a.Context(), list); err != nil {
-		return t, err
-	}
-	clusters, err := h.kinds[0].list(a.Context(), a.read, "", a.now)
-	if err != nil {
 		return t, err
 	}
 	slices.SortFunc(
