@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 
+	"go.etcd.io/raft/v3"
 	"go.uber.org/zap/zapcore"
 )
 
@@ -131,11 +132,24 @@ func newFailures() *failures { return &failures{first: make(chan struct{})} }
 
 // OnWrite takes the place of what a logger does after a line that is fatal.
 func (f *failures) OnWrite(line *zapcore.CheckedEntry, fields []zapcore.Field) {
+	if appliedMeanwhile(line.Message) {
+		return
+	}
 	f.once.Do(func() {
 		f.err = &FailedError{What: line.Message, Cause: cause(fields)}
 		close(f.first)
 	})
 	runtime.Goexit()
+}
+
+// appliedMeanwhile reports whether a line is about a race in the start of a member, which
+// then goes on. Before an election, the member looks for changes of the membership among
+// the entries of its log that are not marked as applied yet. Entries that were applied a
+// moment ago may be gone from memory by then, as few are kept (catchUpEntries). A cluster
+// of one has no such change but the first entry, which is among those that were applied.
+func appliedMeanwhile(message string) bool {
+	return strings.HasPrefix(message, "error scanning unapplied entries [") &&
+		strings.HasSuffix(message, raft.ErrCompacted.Error())
 }
 
 func (f *failures) failed() bool {

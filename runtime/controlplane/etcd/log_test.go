@@ -6,7 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
 // What a member says hundreds of times in each start worries nobody.
@@ -20,5 +25,46 @@ func TestAStartIsNoWarning(t *testing.T) {
 	log.Warn("slow fdatasync")
 	if !strings.Contains(out.String(), "slow fdatasync") {
 		t.Errorf("a warning was left out: %q", &out)
+	}
+}
+
+// A member that starts applies what its log has, drops most of it from memory, and may be
+// about to elect itself before it has noted that it was applied.
+func TestAnElectionAmidTheStartGoesOn(t *testing.T) {
+	f := newFailures()
+	log := zap.New(slogCore{log: slog.New(slog.DiscardHandler), failures: f}, zap.WithPanicHook(f))
+	storage := raft.NewMemoryStorage()
+	var entries []*raftpb.Entry
+	for i := range uint64(105) {
+		entries = append(entries, &raftpb.Entry{Term: new(uint64(1)), Index: new(i + 1)})
+	}
+	entries[0].Type = raftpb.EntryConfChange.Enum()
+	testkit.Must(t, storage.Append(entries))
+	testkit.Must(t, storage.SetHardState(&raftpb.HardState{Term: new(uint64(1)), Commit: new(uint64(104))}))
+	node, err := raft.NewRawNode(&raft.Config{
+		ID: 1, ElectionTick: 10, HeartbeatTick: 1, Storage: storage, MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 1,
+		Logger: etcdserver.NewRaftLoggerZap(log),
+	})
+	testkit.Must(t, err)
+	node.ApplyConfChange(&raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: new(uint64(1))})
+	ready := node.Ready()
+	if len(ready.CommittedEntries) != 104 {
+		t.Fatalf("%d entries to apply, want 104", len(ready.CommittedEntries))
+	}
+	testkit.Must(t, storage.Compact(88))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := node.Campaign(); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-ended
+	for node.Advance(ready); node.HasReady(); node.Advance(ready) {
+		ready = node.Ready()
+		testkit.Must(t, storage.Append(ready.Entries))
+	}
+	if state := node.BasicStatus().RaftState; f.failed() || state != raft.StateLeader {
+		t.Errorf("the member is %v (%v), want that it leads", state, f.err)
 	}
 }
