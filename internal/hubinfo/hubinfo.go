@@ -84,6 +84,10 @@ const ClusterImport = "ClusterImport"
 // UserAccess is the feature of a hub with logical clouds and access requests.
 const UserAccess = "UserAccess"
 
+// WorkPreview is the feature of a hub on which agents are asked, by WorkPreviews, what a
+// work would do in their clusters.
+const WorkPreview = "WorkPreview"
+
 // EndpointPropagation is the feature of a hub that publishes a new URL to its agents
 // and CA.
 const EndpointPropagation = "EndpointPropagation"

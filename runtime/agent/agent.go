@@ -35,6 +35,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/preview"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/features"
@@ -127,6 +128,13 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 		} else {
 			hub.Annotate(muster.UserAccessAnnotation, "")
 		}
+		if o.Features.Enabled(features.WorkPreview) {
+			running.Go(func() {
+				end(preview.Run(ctx, preview.Options{Part: part, HubHost: hub.Host, Annotate: hub.Annotate}))
+			})
+		} else {
+			hub.Annotate(muster.WorkPreviewsAnnotation, "")
+		}
 		if o.Features.Enabled(features.AddonManagement) {
 			running.Go(func() { end(o.registerAddOns(ctx, part, hub)) })
 		}
@@ -150,7 +158,7 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 	}
 }
 
-// part is what add-ons and user access need.
+// part is what previews, add-ons and user access need.
 func (o Options) part(local *rest.Config, hub registration.Hub, log *slog.Logger) engine.Part {
 	return engine.Part{
 		ClusterName:    o.ClusterName,

@@ -100,6 +100,9 @@ const (
 	// agents of add-ons their credentials and report to the hub how the add-ons are. While
 	// it is off at a hub, that is left to upstream's own manager of add-ons beside it.
 	AddonManagement featuregate.Feature = "AddonManagement"
+	// WorkPreview, which upstream does not have, lets who may write a work ask agents what
+	// it would do in their clusters: by dry runs, which change nothing there.
+	WorkPreview featuregate.Feature = "WorkPreview"
 	// v1beta1CSRAPICompatibility is for clusters without certificates v1, which
 	// no supported Kubernetes is. It has no effect.
 	v1beta1CSRAPICompatibility featuregate.Feature = "V1beta1CSRAPICompatibility"
@@ -157,6 +160,8 @@ func all() []gate {
 			"muster's own"},
 		{ClusterImport, onHub, false, "install agents through kubeconfigs in the namespace muster-imports; muster's own"},
 		{UserAccess, onHub, true, "give users of the hub access to groups of clusters (logical clouds); muster's own"},
+		{WorkPreview, onBoth, true, "preview what works would do in the clusters, by dry runs of their agents; " +
+			"muster's own"},
 		{ClusterClaim, onAgent, true, "report the ClusterClaims of the managed cluster"},
 		{ClusterProperty, onAgent, false, "report the ClusterProperties (about.k8s.io) of the managed cluster"},
 		{MultipleHubs, onAgent, false, "choose among the hubs of --bootstrap-kubeconfigs, and move on when one denies " +

@@ -18,9 +18,9 @@ func TestDefaults(t *testing.T) {
 		on    string
 		off   string
 	}{
-		"hub": {features.NewHub(), "DefaultClusterSet ResourceCleanup AddonManagement ManifestWorkReplicaSet ClusterRegistration UserAccess BoundClusterSets",
+		"hub": {features.NewHub(), "DefaultClusterSet ResourceCleanup AddonManagement ManifestWorkReplicaSet ClusterRegistration UserAccess BoundClusterSets WorkPreview",
 			"ClusterImport ManagedClusterAutoApproval ClusterProfile ClusterImporter V1beta1CSRAPICompatibility SIGPlacementDecision PlacementDebugServer PreferNoSelect NilExecutorValidating RolloutNeedsProgressing CloudEventsDrivers CleanUpCompletedManifestWork"},
-		"agent": {features.NewAgent(), "ClusterClaim AddonManagement DerivedProgressing",
+		"agent": {features.NewAgent(), "ClusterClaim AddonManagement DerivedProgressing WorkPreview",
 			"ClusterProperty MultipleHubs V1beta1CSRAPICompatibility ExecutorValidatingCaches RawFeedbackJsonString"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -110,6 +110,7 @@ func (o Options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, err
 		{features.ClusterRegistration, kinds.HubWithClusterRegistration},
 		{features.ClusterImport, kinds.HubWithClusterImport},
 		{features.UserAccess, kinds.HubWithUserAccess},
+		{features.WorkPreview, kinds.HubWithWorkPreview},
 	} {
 		if !o.Features.Enabled(optional.gate) {
 			continue
@@ -135,6 +136,7 @@ func (o Options) announced() []string {
 		{features.ClusterRegistration, hubinfo.ClusterRegistration},
 		{features.ClusterImport, hubinfo.ClusterImport},
 		{features.UserAccess, hubinfo.UserAccess},
+		{features.WorkPreview, hubinfo.WorkPreview},
 	} {
 		if o.Features.Enabled(f.gate) {
 			names = append(names, f.name)

@@ -258,6 +258,8 @@ func agentRights(name string) []right {
 		{"patch,update", worksGroup, "manifestworks/status", name, "*", ""},
 		{"get,list,watch", musterGroup, "clustercredentials", name, "*", ""},
 		{"patch,update", musterGroup, "clustercredentials/status", name, "*", ""},
+		{"get,list,watch", musterGroup, "workpreviews", name, "*", ""},
+		{"patch,update", musterGroup, "workpreviews/status", name, "*", ""},
 	}
 }
 

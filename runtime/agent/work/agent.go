@@ -24,15 +24,11 @@ import (
 	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/applier"
@@ -84,7 +80,7 @@ func newAgent(o Options) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients, err := newClients(e.Local)
+	clients, err := applier.Connect(e.Local)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +88,7 @@ func newAgent(o Options) (*agent, error) {
 		clusterName: o.ClusterName, agentID: o.AgentID, hubHash: apiwork.HubHash(o.HubHost),
 		evictionGracePeriod: o.EvictionGracePeriod, derive: o.Features.Enabled(features.DerivedProgressing),
 		clock: o.Clock, log: o.Log, metrics: o.Metrics,
-		engine: e, hub: e.GetClient(), local: e.Local.GetClient(), mapper: clients.mapper,
+		engine: e, hub: e.GetClient(), local: e.Local.GetClient(), mapper: clients.Mapper,
 		memory: decide.NewMemory(), written: engine.NewWritten(o.Clock), writers: semaphore.NewWeighted(writers),
 		events: newEvents(e.GetEventRecorder(userAgent)),
 		works:  engine.NewQueue(o.ClusterName, minRetry), applied: engine.NewQueue("", minRetry),
@@ -102,7 +98,7 @@ func newAgent(o Options) (*agent, error) {
 	}
 	var grants *applier.Grants
 	if o.Features.Enabled(features.ExecutorValidatingCaches) {
-		grants = applier.NewGrants(clients.metadata, o.Clock, o.Log, a.rightsChanged)
+		grants = applier.NewGrants(clients.Metadata, o.Clock, o.Log, a.rightsChanged)
 		if err := e.Add(grants); err != nil {
 			return nil, err
 		}
@@ -110,8 +106,8 @@ func newAgent(o Options) (*agent, error) {
 	if a.rights, err = applier.NewRights(a.local, e.Local.GetConfig(), grants); err != nil {
 		return nil, err
 	}
-	a.watches = watches.New(clients.metadata, o.Clock, o.Log, a.works.Add)
-	a.applier = applier.New(clients.dynamic, a.rights, a.watches, o.Clock, a.metrics.updateConflicted)
+	a.watches = watches.New(clients.Metadata, o.Clock, o.Log, a.works.Add)
+	a.applier = applier.New(clients.Dynamic, a.rights, a.watches, o.Clock, a.metrics.updateConflicted)
 	return a, a.registerControllers(e.GetCache(), e.Local.GetCache())
 }
 
@@ -222,23 +218,4 @@ func newEngine(o Options) (*engine.Engine, error) {
 		Hub: o.Hub, ManagedCluster: o.ManagedCluster, UserAgent: userAgent, Log: o.Log,
 		HubCache: cache.Options{DefaultNamespaces: map[string]cache.Config{o.ClusterName: {}}},
 	})
-}
-
-// clients are for objects of any kind in the managed cluster, and share its pool of
-// connections. The mapper learns of new kinds.
-type clients struct {
-	dynamic  dynamic.Interface
-	metadata metadata.Interface
-	mapper   meta.RESTMapper
-}
-
-func newClients(local cluster.Cluster) (c clients, err error) {
-	if c.mapper, err = apiutil.NewDynamicRESTMapper(local.GetConfig(), local.GetHTTPClient()); err != nil {
-		return clients{}, err
-	}
-	if c.dynamic, err = dynamic.NewForConfigAndClient(local.GetConfig(), local.GetHTTPClient()); err != nil {
-		return clients{}, err
-	}
-	c.metadata, err = metadata.NewForConfigAndClient(local.GetConfig(), local.GetHTTPClient())
-	return c, err
 }

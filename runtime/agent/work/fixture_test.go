@@ -21,6 +21,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -28,7 +29,9 @@ import (
 // their objects in others.
 var env testenv.Env
 
-func TestMain(m *testing.M) { testenv.Main(m, &env, testenv.ManagedCluster()) }
+func TestMain(m *testing.M) {
+	testenv.Main(m, &env, testenv.ManagedCluster(), testenv.Gated(kinds.HubWithWorkPreview))
+}
 
 // fixture is a cluster's hub namespace with an agent, and a namespace for what
 // its works make.

@@ -62,6 +62,8 @@ const (
 	HubWithClusterImport Server = "HubWithClusterImport"
 	// HubWithUserAccess is a hub with the feature gate UserAccess.
 	HubWithUserAccess Server = "HubWithUserAccess"
+	// HubWithWorkPreview is a hub with the feature gate WorkPreview.
+	HubWithWorkPreview Server = "HubWithWorkPreview"
 	// ManagedCluster is every managed cluster.
 	ManagedCluster Server = "ManagedCluster"
 )
@@ -73,7 +75,8 @@ func (k Kind) Definition() string {
 	switch k.Server {
 	case Hub, ManagedCluster:
 		return file
-	case HubWithClusterProfile, HubWithClusterRegistration, HubWithClusterImport, HubWithUserAccess:
+	case HubWithClusterProfile, HubWithClusterRegistration, HubWithClusterImport, HubWithUserAccess,
+		HubWithWorkPreview:
 		return path.Join("optional", file)
 	}
 	return ""
@@ -163,6 +166,8 @@ func Provider() []Kind {
 			&musterv1alpha1.AccessRequest{}, &musterv1alpha1.AccessRequestList{}),
 		namespaced(HubWithUserAccess, musterv1alpha1.GroupVersion,
 			&musterv1alpha1.ClusterCredential{}, &musterv1alpha1.ClusterCredentialList{}),
+		namespaced(HubWithWorkPreview, musterv1alpha1.GroupVersion,
+			&musterv1alpha1.WorkPreview{}, &musterv1alpha1.WorkPreviewList{}),
 	}
 }
 

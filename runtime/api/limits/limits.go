@@ -13,6 +13,8 @@ const (
 	AccessMessage = 1024
 	// ClusterMessage is what a logical cloud says of one of its clusters.
 	ClusterMessage = 1024
+	// PreviewText is a message, a path or a value in the answer to a preview.
+	PreviewText = 1024
 	// ClaimValue is the value of a cluster claim in the status of a managed cluster.
 	ClaimValue = 1024
 )

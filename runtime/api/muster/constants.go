@@ -1,7 +1,7 @@
 // Package muster holds what is on the wire in the API group muster-fleet.io,
 // muster's own: names, labels, annotations, condition types and reasons of user
-// access, of cluster imports and of registration by a client ID. An upstream hub
-// has none of these kinds, and an upstream agent takes no notice of them.
+// access, of cluster imports, of registration by a client ID and of previews. An
+// upstream hub has none of these kinds, and an upstream agent takes no notice of them.
 package muster
 
 import (
@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // GroupName is the API group of muster's own kinds.
@@ -318,6 +319,22 @@ const (
 // in, separated by commas: "Certificate,Token". The agent writes it. Without it the
 // agent does no user access.
 const UserAccessAnnotation = "agent.open-cluster-management.io/user-access"
+
+// WorkPreviewsAnnotation on a ManagedCluster says "true" when its agent answers
+// WorkPreviews. The agent writes it.
+const WorkPreviewsAnnotation = "agent.open-cluster-management.io/work-previews"
+
+// PreviewLifetime is how long a WorkPreview stays.
+const PreviewLifetime = 5 * time.Minute
+
+// ConditionPreviewed of a WorkPreview says whether the agent has answered.
+const ConditionPreviewed = "Previewed"
+
+// Reasons of the condition Previewed.
+const (
+	ReasonPreviewed     = "Previewed"     // the status says what the work would do
+	ReasonPreviewFailed = "PreviewFailed" // the agent could not find out
+)
 
 // Labels of the certificate requests that an agent makes for users.
 const (

@@ -43,7 +43,7 @@ hub speaks Open Cluster Management, so kubectl and clusteradm work with it.`
   muster hub --data-dir ./hub`
 	root.SetVersionTemplate("muster {{.Version}}\n")
 	root.AddCommand(newHubCommand(), cli.NewAgentCommand(), newDevclusterCommand(), newUpCommand(), newDownCommand(),
-		newStatusCommand(), newExplainCommand(), newRolloutCommand(), newRejoinCommand(),
+		newStatusCommand(), newExplainCommand(), newRolloutCommand(), newDiffCommand(), newRejoinCommand(),
 		newJoinManifestCommand(), newExportCommand(), newAccessCommand(), cli.NewVersionCommand())
 	root.AddCommand(newActionCommands()...)
 	return root
@@ -99,7 +99,7 @@ func (f *hubFlags) provider() (map[string]string, error) {
 }
 
 // client reaches the hub with the rights of its kubeconfig.
-func (f *hubFlags) client() (client.Client, error) {
+func (f *hubFlags) client() (client.WithWatch, error) {
 	path, err := f.path()
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (f *hubFlags) client() (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
+	return client.NewWithWatch(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 }
 
 // config is the context of the kubeconfig at path that the flags choose.

@@ -78,6 +78,10 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 			validating("MusterAccessRole", accessRoles{}),
 			validating("MusterCloudWork", cloudWorks{}))
 	}
+	if gates.Enabled(features.WorkPreview) {
+		previews := workPreviews{executors: executors, limit: manifestLimit}
+		plugins = append(plugins, validating("MusterWorkPreview", previews))
+	}
 	// Last: a request that another plugin refuses does not count as a use.
 	return append(plugins, validating("MusterBootstrapTokenUse", tokenUses{server: s, writing: keymutex.NewHashed(0)}))
 }

@@ -149,7 +149,7 @@ func isDaily(name string, a authorizer.Attributes) bool {
 	case work.GroupName:
 		return worksOn(name, a, "get", "list", "watch", "update", "patch")
 	case muster.GroupName:
-		return credentialsOf(name, a)
+		return answersUsers(name, a)
 	}
 	return reportsEvents(name, a)
 }
@@ -173,17 +173,17 @@ func worksOn(name string, a authorizer.Attributes, verbs ...string) bool {
 	return false
 }
 
-// credentialsOf reports whether the request reads what the cluster's agent is asked
-// to issue to users, or answers it. There is no role for it, unlike for OCM's
-// kinds: hubs without this authorizer do not have the kind.
-func credentialsOf(name string, a authorizer.Attributes) bool {
+// answersUsers reports whether the request reads what the cluster's agent is asked
+// to issue to users or to preview for them, or answers it. There is no role for it,
+// unlike for OCM's kinds: hubs without this authorizer do not have the kinds.
+func answersUsers(name string, a authorizer.Attributes) bool {
 	if a.GetNamespace() != name {
 		return false
 	}
 	switch resourceOf(a) {
-	case "clustercredentials":
+	case "clustercredentials", "workpreviews":
 		return hasVerb(a, "get", "list", "watch")
-	case "clustercredentials/status":
+	case "clustercredentials/status", "workpreviews/status":
 		return hasVerb(a, "patch", "update")
 	}
 	return false

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 )
 
@@ -102,6 +103,7 @@ func Default() Limits {
 				{Group: cluster.GroupName, Resource: "managedclusters"}:                {Object: 256 * kib},
 				{Group: work.GroupName, Resource: "manifestworks"}:                     reported(1536*kib, 3*mib),
 				{Group: addon.GroupName, Resource: "managedclusteraddons"}:             reported(256*kib, 3*mib),
+				{Group: muster.GroupName, Resource: "workpreviews"}:                    reported(1536*kib, 3*mib),
 			},
 		},
 		Token: Owner{

@@ -139,6 +139,9 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 	if o.Features.Enabled(features.CleanUpCompletedManifestWork) {
 		all = append(all, fleet.NewCompleted(c, o.Clock))
 	}
+	if o.Features.Enabled(features.WorkPreview) {
+		all = append(all, fleet.NewPreviews(c, o.Clock))
+	}
 	if o.Features.Enabled(features.ManifestWorkReplicaSet) {
 		all = append(all, replicaset.NewController(c, live, m.GetEventRecorder("work-controller"), o.Clock, replicaset.Options{
 			NeedsProgressing: o.Features.Enabled(features.RolloutNeedsProgressing),

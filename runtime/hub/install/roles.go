@@ -26,6 +26,11 @@ const (
 	AccessViewRole = "muster:access-view"
 )
 
+// WorkPreviewRole lets somebody preview works in clusters, as far as that user may write
+// the works themselves. Who has it in a namespace reads the previews of others there,
+// with their manifests.
+const WorkPreviewRole = "muster:work-preview"
+
 // accessRoles are the roles of user access.
 func accessRoles() []client.Object {
 	const clouds, requests, read = "logicalclouds", "accessrequests", "get,list,watch"

@@ -70,6 +70,10 @@ func WellKnown(ctx context.Context, c client.Client, place Place, keys Keys, ena
 	if slices.Contains(enabled, hubinfo.UserAccess) {
 		objects = append(objects, accessRoles()...)
 	}
+	if slices.Contains(enabled, hubinfo.WorkPreview) {
+		objects = append(objects, clusterRole(WorkPreviewRole, "",
+			rules(muster.GroupName, "workpreviews", "get,list,watch,create,delete")))
+	}
 	if slices.Contains(enabled, hubinfo.ClusterImport) {
 		objects = append(objects, importRoles()...)
 	}

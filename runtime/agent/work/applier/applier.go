@@ -14,20 +14,44 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
+
+// Clients are for objects of any kind in the managed cluster, and share its pool of
+// connections. The mapper learns of new kinds.
+type Clients struct {
+	Dynamic  dynamic.Interface
+	Metadata metadata.Interface
+	Mapper   meta.RESTMapper
+}
+
+// Connect makes the clients of a managed cluster. It sends no request.
+func Connect(local cluster.Cluster) (c Clients, err error) {
+	if c.Mapper, err = apiutil.NewDynamicRESTMapper(local.GetConfig(), local.GetHTTPClient()); err != nil {
+		return Clients{}, err
+	}
+	if c.Dynamic, err = dynamic.NewForConfigAndClient(local.GetConfig(), local.GetHTTPClient()); err != nil {
+		return Clients{}, err
+	}
+	c.Metadata, err = metadata.NewForConfigAndClient(local.GetConfig(), local.GetHTTPClient())
+	return c, err
+}
 
 // Applier reads and writes objects of any kind in the managed cluster.
 type Applier struct {
@@ -37,6 +61,8 @@ type Applier struct {
 	clock    clock.PassiveClock
 	// conflicted is called when an update met another one.
 	conflicted func()
+	// dry says that nothing is written: all requests are dry runs.
+	dry bool
 }
 
 // rightsToReplace says whether the executor of a manifest may have its object
@@ -77,25 +103,49 @@ type Result struct {
 	Live  *unstructured.Unstructured // nil when there is nothing in the cluster
 	Wrote bool                       // whether the object had to be made or changed
 	Body  manifest.Hash              // of the object; all zeros when there is none
+	// Recreated says that the object was deleted and created again.
+	Recreated bool
 }
 
-func (o *Applier) resource(gvr schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
-	if namespace == "" {
-		return o.client.Resource(gvr)
+// objects are those of one resource, in one namespace.
+type objects interface {
+	Get(context.Context, string, metav1.GetOptions, ...string) (*unstructured.Unstructured, error)
+	List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error)
+	Create(context.Context, *unstructured.Unstructured, metav1.CreateOptions, ...string) (
+		*unstructured.Unstructured, error)
+	Update(context.Context, *unstructured.Unstructured, metav1.UpdateOptions, ...string) (
+		*unstructured.Unstructured, error)
+	Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (
+		*unstructured.Unstructured, error)
+	Delete(context.Context, string, metav1.DeleteOptions, ...string) error
+}
+
+func (o *Applier) resource(gvr schema.GroupVersionResource, namespace string) objects {
+	var r dynamic.ResourceInterface = o.client.Resource(gvr)
+	if namespace != "" {
+		r = o.client.Resource(gvr).Namespace(namespace)
 	}
-	return o.client.Resource(gvr).Namespace(namespace)
+	if o.dry {
+		return dryRun{r}
+	}
+	return r
 }
 
 // target is the object of a manifest, which is brought to its desired state.
 type target struct {
 	*Applier
-	at   dynamic.ResourceInterface
+	at   objects
 	m    *manifest.Manifest
 	want Desired
 }
 
 // Apply brings a manifest's object to its desired state.
 func (o *Applier) Apply(ctx context.Context, m *manifest.Manifest, want Desired) (Result, error) {
+	if o.dry { // the owner may have yet to be made
+		unowned := *m
+		unowned.Owned = false
+		m = &unowned
+	}
 	result, err := target{o, o.resource(m.GVR, m.Meta.Namespace), m, want}.apply(ctx)
 	if err == nil && result.Live != nil {
 		result.Body = bodyOf(result.Live)
@@ -166,40 +216,80 @@ func remains(live *unstructured.Unstructured) *Left {
 	return &Left{Finalizers: live.GetFinalizers()}
 }
 
+// Removal is what the end of a work's hold on an object comes to.
+type Removal int
+
+const (
+	// RemovesNothing is for an object that is gone, or another one of its name.
+	RemovesNothing Removal = iota
+	// RemovesHold is for an object that stays: other works hold it, too, or it was
+	// orphaned.
+	RemovesHold
+	// RemovesAlready is for an object that is being deleted.
+	RemovesAlready
+	// RemovesObject is for an object to delete.
+	RemovesObject
+)
+
+// removal reads an object that a work has made, and decides what the end of the work's
+// hold on it comes to.
+func (o *Applier) removal(
+	ctx context.Context, r workv1.AppliedManifestResourceMeta, owner types.UID,
+) (Removal, *unstructured.Unstructured, error) {
+	live, err := o.Get(ctx, resourceOf(r), r.Namespace, r.Name)
+	if err != nil || live == nil {
+		return RemovesNothing, nil, err
+	}
+	mine, others := owners(live.GetOwnerReferences(), owner)
+	switch {
+	case !mine, others:
+		return RemovesHold, live, nil
+	case r.UID != "" && r.UID != string(live.GetUID()):
+		return RemovesNothing, live, nil // another object of the same name
+	case live.GetDeletionTimestamp() != nil:
+		return RemovesAlready, live, nil
+	}
+	return RemovesObject, live, nil
+}
+
+func resourceOf(r workv1.AppliedManifestResourceMeta) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
+}
+
+// delete deletes one object as it was read.
+func (o *Applier) delete(
+	ctx context.Context, r workv1.AppliedManifestResourceMeta, live *unstructured.Unstructured,
+) error {
+	background := metav1.DeletePropagationBackground
+	uid := live.GetUID()
+	return o.resource(resourceOf(r), r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
+	})
+}
+
 // Remove deletes one object that a work has made, unless others own it now. It
 // returns what is left of it, or nil when there is nothing to wait for.
 func (o *Applier) Remove(
 	ctx context.Context, r workv1.AppliedManifestResourceMeta, amw *workv1.AppliedManifestWork,
 ) (*Left, error) {
-	gvr := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
-	live, err := o.Get(ctx, gvr, r.Namespace, r.Name)
-	if err != nil {
-		return &Left{}, err
-	}
-	if live == nil {
-		return nil, nil
-	}
-	mine, others := owners(live.GetOwnerReferences(), amw.UID)
+	removal, live, err := o.removal(ctx, r, amw.UID)
 	switch {
-	case !mine:
-		return nil, nil // orphaned, or taken away from us
-	case others:
-		resource := o.resource(gvr, r.Namespace)
+	case err != nil:
+		return &Left{}, err
+	case removal == RemovesNothing:
+		return nil, nil
+	case removal == RemovesHold:
+		resource := o.resource(resourceOf(r), r.Namespace)
 		_, err := setOwner(ctx, resource, live, metav1.OwnerReference{UID: amw.UID}, false)
 		if client.IgnoreNotFound(err) != nil {
 			return remains(live), err
 		}
 		return nil, nil
-	case r.UID != "" && r.UID != string(live.GetUID()):
-		return nil, nil // another object of the same name
-	case live.GetDeletionTimestamp() != nil:
+	case removal == RemovesAlready:
 		return remains(live), nil
 	}
-	background := metav1.DeletePropagationBackground
 	uid := live.GetUID()
-	err = o.resource(gvr, r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background,
-	})
+	err = o.delete(ctx, r, live)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil, nil
 	}
@@ -207,7 +297,7 @@ func (o *Applier) Remove(
 		return remains(live), err
 	}
 	// Most objects are gone at once.
-	if live, err = o.Get(ctx, gvr, r.Namespace, r.Name); err != nil {
+	if live, err = o.Get(ctx, resourceOf(r), r.Namespace, r.Name); err != nil {
 		return &Left{}, err
 	}
 	if live == nil || live.GetUID() != uid {
@@ -253,7 +343,7 @@ func owners(refs []metav1.OwnerReference, uid types.UID) (mine, others bool) {
 // that others write meanwhile is read again; one that is re-created meanwhile is
 // another object, and left alone.
 func setOwner(
-	ctx context.Context, resource dynamic.ResourceInterface, live *unstructured.Unstructured,
+	ctx context.Context, resource objects, live *unstructured.Unstructured,
 	owner metav1.OwnerReference, owned bool,
 ) (*unstructured.Unstructured, error) {
 	uid := live.GetUID()

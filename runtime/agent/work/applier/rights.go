@@ -135,8 +135,8 @@ func (r *Rights) mayDo(ctx context.Context, user *account, verb string, m *manif
 	if err != nil || may {
 		return err
 	}
-	return manifest.Denied(fmt.Sprintf("not allowed to apply the resource %s %s, %s %s, will try again in %s",
-		m.Meta.Group, m.Meta.Resource, m.Meta.Namespace, m.Meta.Name, manifest.DeniedRetry))
+	return manifest.Denied(fmt.Sprintf("not allowed to apply the resource %s %s, %s %s%s",
+		m.Meta.Group, m.Meta.Resource, m.Meta.Namespace, m.Meta.Name, manifest.DeniedAdvice))
 }
 
 // MayReplace asks whether a work's executor may have an object deleted and made
@@ -162,8 +162,8 @@ func (r *Rights) MayRead(
 	if err != nil || may {
 		return err
 	}
-	return manifest.Denied(fmt.Sprintf("the executor %s may not get the %s %s, will try again in %s",
-		user.name, gvr.Resource, klog.KRef(namespace, name), manifest.DeniedRetry))
+	return manifest.Denied(fmt.Sprintf("the executor %s may not get the %s %s%s",
+		user.name, gvr.Resource, klog.KRef(namespace, name), manifest.DeniedAdvice))
 }
 
 // mayGrant tries, without doing it, whether the executor could create a role or
@@ -180,8 +180,8 @@ func (r *Rights) mayGrant(ctx context.Context, user *account, m *manifest.Manife
 		return nil
 	case apierrors.IsForbidden(err):
 		return manifest.Denied(fmt.Sprintf(
-			"not allowed to apply the resource %s %s, %s %s, permission escalation, will try again in %s",
-			m.Meta.Group, m.Meta.Resource, m.Meta.Namespace, m.Meta.Name, manifest.DeniedRetry))
+			"not allowed to apply the resource %s %s, %s %s, permission escalation%s",
+			m.Meta.Group, m.Meta.Resource, m.Meta.Namespace, m.Meta.Name, manifest.DeniedAdvice))
 	}
 	return errors.Join(fmt.Errorf("try whether %s may create the %s %s", user.name, m.Meta.Resource, m.Meta.Name), err)
 }

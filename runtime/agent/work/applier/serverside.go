@@ -45,6 +45,11 @@ func (t target) serverSideApply(ctx context.Context) (Result, error) {
 			metav1.PatchOptions{FieldManager: config.FieldManager, Force: &config.Force})
 	}
 	live, err := apply()
+	if t.dry && isConflictWith(err, work.DefaultFieldManager) {
+		// The agent would give the applies what its updates own, and no dry run shows that.
+		config.Force = true
+		live, err = apply()
+	}
 	switch again, owning := t.mineAgain(ctx, live, err, config); {
 	case owning != nil:
 		return Result{}, owning
@@ -77,6 +82,8 @@ func (t target) mineAgain(
 ) (bool, error) {
 	live := applied
 	switch {
+	case t.dry:
+		return false, nil
 	case apierrors.IsConflict(applying):
 		var err error
 		if live, err = t.read(ctx); err != nil || live == nil {

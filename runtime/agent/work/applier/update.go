@@ -63,6 +63,9 @@ func (t target) createOnly(ctx context.Context) (Result, error) {
 
 // own makes the work an owner of the object, if it is to be one, and writes nothing else.
 func (t target) own(ctx context.Context, live *unstructured.Unstructured) (Result, error) {
+	if t.dry {
+		return Result{Live: live}, nil // one that a dry run has made isn't there
+	}
 	owned, err := setOwner(ctx, t.at, live, t.want.Owner, t.m.Owned)
 	return Result{Live: owned, Wrote: owned != live}, err
 }
@@ -164,11 +167,14 @@ func (t target) recreate(ctx context.Context, live *unstructured.Unstructured) (
 	if err != nil && !apierrors.IsNotFound(err) {
 		return Result{Live: live}, err
 	}
+	if t.dry {
+		return Result{Live: t.m.Required, Recreated: true}, nil // the name is still taken
+	}
 	made, err := t.create(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Live: made, Wrote: true}, nil
+	return Result{Live: made, Wrote: true, Recreated: true}, nil
 }
 
 // merged is the live object with the body of the required one.

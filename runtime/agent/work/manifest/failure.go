@@ -57,6 +57,9 @@ func IsDenied(err error) bool {
 // only watched with the gate ExecutorValidatingCaches.
 const DeniedRetry = time.Minute
 
+// DeniedAdvice ends the errors of executors that were denied something.
+var DeniedAdvice = ", will try again in " + DeniedRetry.String()
+
 // RetriedRarely reports whether a quick retry of a manifest would not help.
 func RetriedRarely(err error) bool {
 	return IsDenied(err) || IsConflict(err) || errors.Is(err, ErrNoTurn) || errors.Is(err, fieldpath.ErrLimit)

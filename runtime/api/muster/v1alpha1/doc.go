@@ -1,7 +1,8 @@
 // Package v1alpha1 holds the kinds of the API group muster-fleet.io, which are
 // muster's own: LogicalCloud, AccessRole, AccessRequest and ClusterCredential give
 // users access to groups of clusters, ClusterImport lets the hub install an agent,
-// and ClusterRegistration lets an agent register by a client ID.
+// ClusterRegistration lets an agent register by a client ID, and WorkPreview asks an
+// agent what a work would do.
 //
 // +kubebuilder:object:generate=true
 // +groupName=muster-fleet.io

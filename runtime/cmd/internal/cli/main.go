@@ -29,8 +29,23 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/version"
 )
 
+// ExitError is the error of a command that has said all there is to say, and ends the process
+// with this status.
+type ExitError int
+
+func (e ExitError) Error() string { return "exit status " + strconv.Itoa(int(e)) }
+
+// FailureError is an error with which a command ends the process with another status than 1.
+type FailureError struct {
+	Status int
+	Err    error
+}
+
+func (f *FailureError) Error() string { return f.Err.Error() }
+func (f *FailureError) Unwrap() error { return f.Err }
+
 // Main runs a program's root command and ends the process with status 1 if it
-// fails. The context of the command ends with SIGINT and SIGTERM, and with the
+// fails, or with that of an ExitError or a FailureError. The context of the command ends with SIGINT and SIGTERM, and with the
 // process that has started this one for a test.
 func Main(newRoot func() *cobra.Command) {
 	// What a program of these keeps in memory is caches that live long, so
@@ -53,7 +68,15 @@ func Main(newRoot func() *cobra.Command) {
 	explainArguments(root)
 	err := execute(ctx, root.ExecuteContext)
 	if err := errors.Join(err, remove()); err != nil {
+		var exit ExitError
+		var failure *FailureError
+		if errors.As(err, &exit) {
+			os.Exit(int(exit))
+		}
 		fmt.Fprintln(os.Stderr, "Error:", err)
+		if errors.As(err, &failure) {
+			os.Exit(failure.Status)
+		}
 		os.Exit(1)
 	}
 }

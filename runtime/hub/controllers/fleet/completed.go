@@ -1,5 +1,5 @@
-// Package fleet has the controller of complete works, and below it those of cluster sets,
-// cluster profiles, placements and replica sets.
+// Package fleet has the controllers of complete works and of previews, and below it those
+// of cluster sets, cluster profiles, placements and replica sets.
 package fleet
 
 import (

@@ -9,4 +9,7 @@ import (
 
 var env testenv.Env
 
-func TestMain(m *testing.M) { testenv.Main(m, &env, testenv.Gated(kinds.HubWithClusterProfile)) }
+func TestMain(m *testing.M) {
+	testenv.Main(m, &env, testenv.Gated(kinds.HubWithClusterProfile),
+		testenv.Gated(kinds.HubWithWorkPreview))
+}

@@ -1,0 +1,209 @@
+// Package preview is the user's side of previews: it asks the agents of clusters, by
+// WorkPreviews on the hub, what works would do there, and puts the answers together.
+//
+// How the hub is reached is up to the caller: Terraform's provider and the command line,
+// which share it, have clients of their own.
+package preview
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+)
+
+const (
+	// DefaultTimeout is how long each cluster has to answer.
+	DefaultTimeout = 10 * time.Second
+	// atOnce is how many clusters are asked at a time. The hub keeps a copy of the
+	// manifests for each of them until it has answered.
+	atOnce = 32
+	// deleteTimeout bounds the deletion of a preview. The hub deletes what is left.
+	deleteTimeout = 5 * time.Second
+)
+
+// NotServed says what a hub without previews lacks.
+const NotServed = "the hub has no previews of works: it needs to be a muster hub with the feature gate WorkPreview, " +
+	"which is on by default"
+
+// Hub is how previews and clusters are reached.
+type Hub interface {
+	// Cluster reads a ManagedCluster.
+	Cluster(ctx context.Context, name string) (*clusterv1.ManagedCluster, error)
+	// Create creates a preview, and reads what the hub has made of it.
+	Create(ctx context.Context, p *v1alpha1.WorkPreview) error
+	// Await reads a preview whenever it changes, until done, or the context ends.
+	Await(ctx context.Context, p *v1alpha1.WorkPreview, done func() bool) error
+	// Delete deletes a preview.
+	Delete(ctx context.Context, p *v1alpha1.WorkPreview) error
+}
+
+// Question is what a work would do in one cluster.
+type Question struct {
+	// Cluster is asked about the work of this name, which need not exist.
+	Cluster, Work string
+	// Spec is the work's; nil for its deletion.
+	Spec *workv1.ManifestWorkSpec
+}
+
+// Answer is what a cluster says.
+type Answer struct {
+	Cluster string
+	// Objects are what would become of each, and MoreObjects how many were left out.
+	Objects     []v1alpha1.ObjectPreview
+	MoreObjects int
+	// Missing is why there is no answer; empty when there is one.
+	Missing string
+	// Denied says that the user lacks the rights that the work would need.
+	Denied bool
+}
+
+// Ask puts questions to clusters, many at a time, each of which has timeout to answer;
+// DefaultTimeout when it is 0. The answers are in the order of the questions. A cluster
+// without an answer has one that says why. The error is that of a context that has ended.
+func Ask(ctx context.Context, hub Hub, questions []Question, timeout time.Duration) ([]Answer, error) {
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	answers := make([]Answer, len(questions))
+	var asking errgroup.Group
+	asking.SetLimit(atOnce)
+	for i, q := range questions {
+		asking.Go(func() error {
+			answers[i] = q.ask(ctx, hub, timeout)
+			return nil
+		})
+	}
+	_ = asking.Wait() // each answer holds its own error
+	return answers, ctx.Err()
+}
+
+func (q Question) ask(ctx context.Context, hub Hub, timeout time.Duration) Answer {
+	a := Answer{Cluster: q.Cluster}
+	if ctx.Err() != nil {
+		a.Missing = "was not asked, as other clusters took too long"
+		return a
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if a.Missing = unable(ctx, hub, q.Cluster); a.Missing != "" {
+		return a
+	}
+	p := &v1alpha1.WorkPreview{ObjectMeta: metav1.ObjectMeta{
+		Namespace: q.Cluster, Name: "preview-" + strings.ToLower(rand.Text()[:12]),
+	}}
+	p.Spec = v1alpha1.WorkPreviewSpec{WorkName: q.Work, Work: q.Spec}
+	if err := hub.Create(ctx, p); err != nil {
+		a.Missing, a.Denied = refusal(err, q.Cluster, timeout), apierrors.IsForbidden(err)
+		return a
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+		defer cancel()
+		_ = hub.Delete(ctx, p) // else the hub does, in some minutes
+	}()
+	var answered *metav1.Condition
+	err := hub.Await(ctx, p, func() bool {
+		answered = meta.FindStatusCondition(p.Status.Conditions, muster.ConditionPreviewed)
+		return answered != nil
+	})
+	switch {
+	case answered == nil && ctx.Err() != nil:
+		a.Missing = silent(timeout)
+	case answered == nil:
+		a.Missing = fmt.Sprintf("can't be asked: %v", err)
+	case answered.Status != metav1.ConditionTrue:
+		a.Missing = "could not find out: " + answered.Message
+	default:
+		a.Objects, a.MoreObjects = p.Status.Objects, int(p.Status.MoreObjects)
+	}
+	return a
+}
+
+// unable is why it makes no sense to ask a cluster; empty when it does. Who may not read
+// clusters asks in vain at worst.
+func unable(ctx context.Context, hub Hub, name string) string {
+	mc, err := hub.Cluster(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "is not in the fleet"
+	case err != nil:
+		return ""
+	case mc.Annotations[muster.WorkPreviewsAnnotation] != "true":
+		return "can't be asked: its agent is Open Cluster Management's, is older than previews, or has yet to join"
+	}
+	available := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable)
+	if available != nil && available.Status != metav1.ConditionTrue {
+		return "is not available: " + available.Message
+	}
+	return ""
+}
+
+func silent(timeout time.Duration) string {
+	return fmt.Sprintf("did not answer in %s", timeout)
+}
+
+// refusal is why the hub takes no preview.
+func refusal(err error, cluster string, timeout time.Duration) string {
+	var status apierrors.APIStatus
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return silent(timeout)
+	case apierrors.IsForbidden(err) && errors.As(err, &status):
+		return "can't be asked: " + status.Status().Message
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("can't be asked: the hub has no previews, or no namespace %s", cluster)
+	}
+	return fmt.Sprintf("can't be asked: %v", err)
+}
+
+// Decided are the clusters that a placement has selected.
+type Decided struct {
+	Placement string
+	Clusters  []string
+}
+
+// OfReplicaSet are the questions about the works of a replica set: those that there are,
+// where they stay, and those that are to be made. Works of clusters that are no longer
+// selected would be deleted.
+func OfReplicaSet(set *workv1alpha1.ManifestWorkReplicaSet, decided []Decided, works []workv1.ManifestWork) []Question {
+	type place struct{ placement, cluster string }
+	names := map[place]string{}
+	for _, w := range works {
+		names[place{w.Labels[work.PlacementNameLabel], w.Namespace}] = w.Name
+	}
+	var questions []Question
+	for _, d := range decided {
+		for _, c := range d.Clusters {
+			at := place{d.Placement, c}
+			q := Question{Cluster: c, Work: set.Name, Spec: &set.Spec.ManifestWorkTemplate}
+			if name := names[at]; name != "" {
+				q.Work = name
+			}
+			delete(names, at)
+			questions = append(questions, q)
+		}
+	}
+	for at, name := range names {
+		questions = append(questions, Question{Cluster: at.cluster, Work: name})
+	}
+	slices.SortStableFunc(questions, func(a, b Question) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return questions
+}

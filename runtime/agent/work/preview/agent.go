@@ -1,0 +1,206 @@
+// Package preview answers WorkPreviews: it says what a ManifestWork would do in the
+// managed cluster. It takes the manifests through the stages of a pass over a work, read,
+// decide and apply, with an applier that makes dry runs of all writes.
+//
+// It remembers nothing and writes nothing in the cluster. An agent that is killed answers
+// after its next start, unless the preview is too old by then.
+package preview
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/applier"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/report"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
+)
+
+const (
+	// workers is how many previews are answered at a time, and writers how many dry runs
+	// each makes at once: works go first.
+	workers = 2
+	writers = 4
+	// userAgent is what the agent calls itself in requests.
+	userAgent = "work-agent"
+)
+
+// Options say whose previews are answered where. All fields are required.
+type Options struct {
+	engine.Part
+	// HubHost is the hub's URL exactly as in the agent's kubeconfig.
+	HubHost string
+	// Annotate keeps an annotation on the cluster's ManagedCluster: the value "" is
+	// none. It must not block.
+	Annotate func(key, value string)
+}
+
+// Run answers previews until ctx ends, and returns nil then. It returns an error only when
+// it cannot start.
+func Run(ctx context.Context, o Options) error {
+	return o.Part.Run(ctx, "previews of works", userAgent, o.look)
+}
+
+// look asks the hub for previews, and returns what answers them; nil when it has none.
+func (o Options) look(ctx context.Context, hub, local client.WithWatch) (func(context.Context) error, error) {
+	info := &corev1.ConfigMap{}
+	err := hub.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.Name}, info)
+	isUpstream := apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+	if err != nil && !isUpstream {
+		return nil, err
+	}
+	if isUpstream || !hubinfo.Has(info.Data, hubinfo.WorkPreview) {
+		o.Annotate(muster.WorkPreviewsAnnotation, "")
+		return nil, nil
+	}
+	a, err := newAgent(o, hub, local)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		o.Annotate(muster.WorkPreviewsAnnotation, "true")
+		return a.engine.Start(ctx)
+	}, nil
+}
+
+// agent answers the previews of one hub.
+type agent struct {
+	Options
+	engine     *engine.Engine
+	hub, local client.Client // for what is not watched
+	mapper     meta.RESTMapper
+	rights     *applier.Rights
+	dry        *applier.Applier
+	inspector  *report.Inspector
+	queue      *engine.Queue
+}
+
+func newAgent(o Options, hub, local client.Client) (*agent, error) {
+	a := &agent{Options: o, hub: hub, local: local, queue: engine.NewQueue(o.ClusterName, engine.Retry)}
+	var err error
+	a.engine, err = engine.New(engine.Options{
+		Hub: o.Hub, ManagedCluster: o.ManagedCluster, UserAgent: userAgent, Log: o.Log, Clock: o.Clock,
+		HubCache: cache.Options{DefaultFieldSelector: engine.InNamespace(o.ClusterName)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	clients, err := applier.Connect(a.engine.Local)
+	if err != nil {
+		return nil, err
+	}
+	a.mapper = clients.Mapper
+	if a.inspector, err = report.NewInspector(o.Clock, 0); err != nil {
+		return nil, err
+	}
+	if a.rights, err = applier.NewRights(local, a.engine.Local.GetConfig(), nil); err != nil {
+		return nil, err
+	}
+	a.dry = applier.NewDryRun(clients.Dynamic, a.rights, o.Clock)
+	return a, a.engine.AddController(engine.Controller{
+		Name: "workpreview", Queue: a.queue, Reconcile: a.reconcile, Workers: workers, Timeout: engine.Timeout,
+		Sources: []source.Source{source.Kind(a.engine.GetCache(), &v1alpha1.WorkPreview{}, a.created())},
+	})
+}
+
+type previewHandler = handler.TypedFuncs[*v1alpha1.WorkPreview, reconcile.Request]
+
+// created queues previews that are new.
+func (a *agent) created() previewHandler {
+	return previewHandler{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.WorkPreview], q engine.Requests) {
+			q.Add(a.queue.Request(e.Object.Name))
+		},
+	}
+}
+
+// reconcile answers a preview that has no answer yet, unless nobody waits for it any more.
+func (a *agent) reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	p := &v1alpha1.WorkPreview{}
+	if err := a.engine.GetClient().Get(ctx, r.NamespacedName, p); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	answered := meta.FindStatusCondition(p.Status.Conditions, muster.ConditionPreviewed) != nil
+	if answered || a.Clock.Since(p.CreationTimestamp.Time) > muster.PreviewLifetime {
+		return reconcile.Result{}, nil
+	}
+	objects, err := a.preview(ctx, p)
+	if err != nil && a.queue.Failures(r.Name) < engine.MaxUnreported {
+		return reconcile.Result{}, err
+	}
+	status := answer(p.Generation, objects, err)
+	if _, err := patch.Status(ctx, a.hub, p, func() bool {
+		status.Conditions = conditions(p.Status.Conditions, status.Conditions)
+		p.Status = status
+		return true
+	}); err != nil {
+		return reconcile.Result{}, fmt.Errorf("answer the preview %s: %w", p.Name, err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// conditions are those that there are with the answer's.
+func conditions(are, answer []metav1.Condition) []metav1.Condition {
+	for _, c := range answer {
+		meta.SetStatusCondition(&are, c)
+	}
+	return are
+}
+
+// known is what both sides say of the previewed work: its copy on the hub with the
+// previewed spec, and its AppliedManifestWork, empty where there is none.
+func (a *agent) known(ctx context.Context, p *v1alpha1.WorkPreview) (
+	*workv1.ManifestWork, *workv1.AppliedManifestWork, error,
+) {
+	mw := &workv1.ManifestWork{}
+	key := types.NamespacedName{Namespace: a.ClusterName, Name: p.Spec.WorkName}
+	if err := a.hub.Get(ctx, key, mw); client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("read the work %s on the hub: %w", key, err)
+	}
+	mw.Namespace, mw.Name = key.Namespace, key.Name
+	if mw.Spec = (workv1.ManifestWorkSpec{}); p.Spec.Work != nil {
+		mw.Spec = *p.Spec.Work
+	}
+	amw := &workv1.AppliedManifestWork{}
+	name := work.AppliedManifestWorkName(work.HubHash(a.HubHost), mw.Name)
+	if err := a.local.Get(ctx, types.NamespacedName{Name: name}, amw); client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("read the AppliedManifestWork %s in the cluster: %w", name, err)
+	}
+	return mw, amw, nil
+}
+
+// answer is the status for what was found out, as much of it as there is room for.
+func answer(generation int64, objects []v1alpha1.ObjectPreview, err error) v1alpha1.WorkPreviewStatus {
+	previewed := metav1.Condition{
+		Type: muster.ConditionPreviewed, Status: metav1.ConditionTrue, Reason: muster.ReasonPreviewed,
+		ObservedGeneration: generation, Message: summary(objects),
+	}
+	if err != nil {
+		previewed.Status, previewed.Reason = metav1.ConditionFalse, muster.ReasonPreviewFailed
+		previewed.Message = text.Cut(manifest.Redacted(workv1.ManifestResourceMeta{}, err).Error(), limits.PreviewText)
+		objects = nil
+	}
+	s := v1alpha1.WorkPreviewStatus{Conditions: []metav1.Condition{previewed}}
+	s.Objects, s.MoreObjects = fit(objects)
+	return s
+}
