@@ -75,6 +75,13 @@ func (p *musterProvider) Metadata(_ context.Context, _ provider.MetadataRequest,
 }
 
 func (p *musterProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
+	attributes := connection.ProviderAttributes()
+	attributes["preview"] = schema.StringAttribute{
+		MarkdownDescription: "Whether plans of works and replica sets ask the clusters' agents what a change would " +
+			"do there, where a resource does not set `preview` itself. " + hub.PreviewModes + " Defaults to `none`.",
+		Optional:   true,
+		Validators: attribute.OneOf(hub.PreviewNone, hub.PreviewClusters, hub.PreviewEnforced),
+	}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Brings a fleet of Kubernetes clusters under one configuration: registers clusters " +
 			"with a hub that speaks Open Cluster Management's API (muster's own or an upstream one), groups them " +
@@ -82,7 +89,7 @@ func (p *musterProvider) Schema(_ context.Context, _ provider.SchemaRequest, res
 			"The provider block says how to reach the hub, in the words of the provider `kubernetes`. Configuring " +
 			"it contacts nobody and its values may be unknown while planning, or ephemeral; there is no fallback to " +
 			"`localhost` or to `~/.kube/config`.\n\n" + connection.PrecedenceText,
-		Attributes: connection.ProviderAttributes(),
+		Attributes: attributes,
 	}
 }
 
@@ -113,7 +120,9 @@ func (p *musterProvider) Configure(
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	preview := hub.PreviewMode(attribute.Values(config).Text("preview"))
 	hub := hub.New(where, unknown, p.version)
+	hub.Preview = preview
 	hub.WarnIfMisconfigured(&resp.Diagnostics)
 	resp.ResourceData = hub
 	resp.DataSourceData = hub

@@ -17,6 +17,7 @@ variable "fleet" {
 # The provider is configured once, for the hub.
 provider "muster" {
   kubeconfig_path = "${var.fleet}/hub/admin.kubeconfig"
+  preview         = "clusters" # plans say what a change does in the clusters
 }
 
 module "fleet" {

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/preview"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
@@ -94,6 +95,7 @@ func table() attribute.Table[manifestWork] {
 		attribute.AnnotationsField[manifestWork]("Annotations of the work itself.", work.WriteOnlyAnnotation),
 		attribute.Local[manifestWork]("placement", placementAttribute()),
 		attribute.Local[manifestWork]("wait", waitAttribute().Schema()),
+		workload.PreviewField[manifestWork](),
 		attribute.Local[manifestWork]("ready",
 			attribute.Ready("Whether the conditions that `wait` names were met; null without `wait`.")),
 		workload.Generation[manifestWork]("work"),
@@ -120,6 +122,15 @@ func hooks() crud.Hooks[manifestWork] {
 	h.Validate, h.Plan = validate, plan
 	h.Shown = func(values attribute.Values, live manifestWork) manifestWork {
 		return masked(live, workload.ContentOf(values))
+	}
+	h.Preview = func(ctx context.Context, p crud.Previewing[manifestWork]) {
+		q := preview.Question{Cluster: p.Object.Namespace, Work: p.Object.Name, Spec: &p.Object.Spec}
+		if p.Deletes {
+			q.Spec = nil
+		}
+		workload.Preview(ctx, p, what(p.Object), func(context.Context) ([]preview.Question, error) {
+			return []preview.Question{q}, nil
+		})
 	}
 	h.BeforeWrite = func(ctx context.Context, c *change) bool {
 		return c.Prior != nil || !c.Plan.IsSet("placement") || waitUntilChosen(ctx, c)

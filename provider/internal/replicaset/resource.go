@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/preview"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
@@ -108,6 +109,7 @@ func specTable() attribute.Table[replicaSet] {
 				workv1alpha1.CascadeDeletionPolicyBackground, workv1alpha1.CascadeDeletionPolicyForeground),
 		}, func(object replicaSet) *workv1alpha1.CascadeDeletionPolicy { return &object.Spec.CascadeDeletionPolicy }),
 		attribute.Local[replicaSet]("wait", waitAttribute().Schema()),
+		workload.PreviewField[replicaSet](),
 		attribute.Local[replicaSet]("ready",
 			attribute.Ready("Whether what `wait` asks for was met; null without `wait`.")),
 		attribute.Local[replicaSet]("rolled_out", rolledOutAttribute()),
@@ -128,6 +130,11 @@ func content() workload.Kind[replicaSet] {
 func hooks() crud.Hooks[replicaSet] {
 	h := content().Hooks()
 	h.Validate, h.Plan, h.Follow = validate, plan, follow
+	h.Preview = func(ctx context.Context, p crud.Previewing[replicaSet]) {
+		workload.Preview(ctx, p, what(p.Object), func(ctx context.Context) ([]preview.Question, error) {
+			return questions(ctx, p)
+		})
+	}
 	// It hides what is secret, and says what to do about a hub that refuses all replica sets.
 	h.Mask = func(ctx context.Context, of, config crud.Source, diags *diag.Diagnostics) {
 		workload.Mask(ctx, of, config, diags)

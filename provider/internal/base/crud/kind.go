@@ -140,6 +140,9 @@ type Hooks[O kube.Object] struct {
 	// Plan completes and checks a plan, of a deletion, too. It returns false where the
 	// hub shall not be asked what would come of the change.
 	Plan func(ctx context.Context, r *Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) bool
+	// Preview adds to a plan what the change does in the clusters, once the hub has taken
+	// it in a dry run.
+	Preview func(ctx context.Context, p Previewing[O])
 	// Own adjusts how the object is written.
 	Own func(values attribute.Values, o *Owned)
 	// Complete puts into the object what only the configuration has, for a plan, too.

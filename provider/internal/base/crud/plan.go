@@ -35,10 +35,44 @@ func (r *kindResource[O]) ModifyPlan(
 			writes = k.leaveOpen(ctx, req, resp)
 		}
 	}
-	if k.Plan != nil && !k.Plan(ctx, &r.Resource, req, resp) || !writes || k.Part != nil {
+	asks := k.Plan == nil || k.Plan(ctx, &r.Resource, req, resp)
+	if req.Plan.Raw.IsNull() {
+		r.previewDeletion(ctx, req, resp)
+		return
+	}
+	if !asks || !writes || k.Part != nil {
 		return
 	}
 	r.dryRun(ctx, req, resp)
+}
+
+// Previewing is a planned write or deletion whose effect in the clusters is previewed.
+type Previewing[O kube.Object] struct {
+	*Resource
+	Client *kube.Client
+	// Values are planned; of a deletion those of the state. Config is the configuration,
+	// or the state.
+	Values attribute.Values
+	Config Source
+	// Object is what will be written. Of a deletion only its name counts.
+	Object      O
+	Deletes     bool
+	Diagnostics *diag.Diagnostics
+}
+
+// previewDeletion previews what a planned deletion does in the clusters.
+func (r *kindResource[O]) previewDeletion(
+	ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+) {
+	client := r.Hub.PlanClient()
+	if r.kind.Preview == nil || client == nil || r.Hub.HasWritten() || resp.Diagnostics.HasError() {
+		return
+	}
+	var problems diag.Diagnostics
+	if i := instanceOf(ctx, r.kind, req.State, &problems); !problems.HasError() {
+		deleted := i.object()
+		r.kind.Preview(ctx, Previewing[O]{&r.Resource, client, i.values, req.State, deleted, true, &resp.Diagnostics})
+	}
 }
 
 // noteCreation notes that the plan creates an object, for resources that would miss it.
@@ -158,12 +192,17 @@ func (r *kindResource[O]) dryRun(
 		return // Validation or the apply will tell.
 	}
 	p := planned{r.kind.owned(i, object), r.Hub, client, resp, ClaimOf(ctx, req.Private, &problems)}
-	ctx, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
+	asking, cancel := context.WithTimeout(ctx, hub.PreviewTimeout)
 	defer cancel()
 	if req.State.Raw.IsNull() {
-		p.create(ctx)
+		p.create(asking)
 	} else if before := instanceOf(ctx, r.kind, req.State, &problems); slices.Equal(before.keys, i.keys) {
-		p.update(ctx) // Else Terraform plans again, for a new object.
+		p.update(asking)
+	} else {
+		return // Terraform plans again, for a new object.
+	}
+	if r.kind.Preview != nil && !resp.Diagnostics.HasError() {
+		r.kind.Preview(ctx, Previewing[O]{&r.Resource, client, i.values, req.Config, object, false, &resp.Diagnostics})
 	}
 }
 

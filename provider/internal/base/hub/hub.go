@@ -41,6 +41,8 @@ type Hub struct {
 	Connection kube.Connection
 	Unknown    []string
 	Version    string
+	// Preview is whether plans ask the clusters, where a resource does not say.
+	Preview PreviewMode
 
 	connectOnce sync.Once
 	connectErr  error
@@ -58,6 +60,21 @@ type Hub struct {
 	// reported says that a resource has told that the hub is away.
 	reported atomic.Bool
 }
+
+// PreviewMode is whether a plan asks the clusters what a change would do there.
+type PreviewMode string
+
+// The modes of previews.
+const (
+	PreviewNone     PreviewMode = "none"
+	PreviewClusters PreviewMode = "clusters"
+	PreviewEnforced PreviewMode = "clusters-enforced"
+)
+
+// PreviewModes explains the modes in descriptions.
+const PreviewModes = "`clusters`: the plan warns of what would be created, changed and deleted in which clusters, of " +
+	"what would be refused, and of clusters that do not answer. `clusters-enforced`: a plan that a cluster would " +
+	"refuse fails. `none`: no cluster is asked."
 
 // New is a hub at connection. unknown names the attributes of the provider block that
 // are not known yet; version appears in the user agent of requests.
