@@ -322,7 +322,8 @@ func freeTexts() map[string]string {
 	const (
 		named    = "a name in a kubeconfig, which may be any text"
 		secret   = "nobody knows its form"
-		together = "it is checked once its object is whole: TestAttributesThatExcludeEachOther, TestAccKlusterletBadInput"
+		together = "it is checked once its object is whole: TestAttributesThatExcludeEachOther, " +
+			"TestAccKlusterletBadInput, TestGatesAreChecked"
 	)
 	free := map[string]string{
 		"resource_muster_bootstrap_token_description": "for people",
@@ -330,6 +331,11 @@ func freeTexts() map[string]string {
 	}
 	for _, name := range []string{"config_context", "config_context_auth_info", "config_context_cluster", "context"} {
 		free["provider_"+name] = named
+	}
+	for _, kind := range []string{"addon", "manifest_work_replica_set"} {
+		for _, name := range []string{"from", "to", "time_zone"} {
+			free["resource_muster_"+kind+"_gates.window."+name] = together
+		}
 	}
 	for _, name := range []string{"impersonate.uid", "tls_server_name", "token"} {
 		free["provider_"+name] = secret

@@ -54,17 +54,7 @@ resource "muster_manifest_work_replica_set" "this" {
   objects          = var.objects
   manifest_configs = var.manifest_configs
 
-  # Gates are muster's own: upstream's hub goes on without them.
-  annotations = length(var.gates) == 0 ? null : {
-    "muster-fleet.io/rollout-gates" = jsonencode([
-      for gate in var.gates : {
-        for key, value in {
-          group  = gate.group
-          window = gate.window == null ? null : { for k, v in gate.window : k => v if v != null }
-        } : key => value if value != null
-      }
-    ])
-  }
+  gates = length(var.gates) == 0 ? null : var.gates
 
   placements = [{
     name = muster_placement.this.name

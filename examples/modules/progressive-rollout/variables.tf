@@ -117,15 +117,15 @@ variable "progress_deadline" {
 
 variable "gates" {
   description = <<-EOT
-    Decision groups before which the rollout stops until somebody approves (`muster rollout approve`, or the action `muster_approve_rollout`), or until a window of time opens. Clusters that are not among the canaries are in a group without a name, which is called by its index: `[{ group = "1" }]` stops after the canaries. With a gate to approve, set `wait` to false, or give the approver time within `timeout`. Windows: `{ group = "1", window = { days = ["Sat", "Sun"], from = "22:00", to = "04:00", timeZone = "Europe/Berlin" } }`.
+    Decision groups before which the rollout stops until somebody approves (`muster rollout approve`, or the action `muster_approve_rollout`), or until a window of time opens. Clusters that are not among the canaries are in a group without a name, which is called by its index: `[{ group = "1" }]` stops after the canaries. With a gate to approve, set `wait` to false, or give the approver time within `timeout`. Windows: `{ group = "1", window = { days = ["Sat", "Sun"], from = "22:00", to = "04:00", time_zone = "Europe/Berlin" } }`.
   EOT
   type = list(object({
     group = string
     window = optional(object({
-      days     = optional(list(string))
-      from     = string
-      to       = string
-      timeZone = optional(string)
+      days      = optional(list(string))
+      from      = string
+      to        = string
+      time_zone = optional(string)
     }))
   }))
   default  = []

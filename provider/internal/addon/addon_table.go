@@ -26,8 +26,10 @@ const (
 func addOnTable() attribute.Table[fleetAddOn] {
 	return slices.Concat(attribute.Table[fleetAddOn]{
 		attribute.LabelsField[fleetAddOn]("Labels of the add-on."),
-		attribute.AnnotationsBeside[fleetAddOn]("Annotations of the add-on. That of its lifecycle is `managed_by`.",
-			map[string]string{addon.LifecycleAnnotation: "use managed_by"}),
+		attribute.AnnotationsBeside[fleetAddOn]("Annotations of the add-on. That of its lifecycle is `managed_by`, "+
+			"and that of its gates is `gates`.",
+			attribute.BesideGates(map[string]string{addon.LifecycleAnnotation: "use managed_by"})),
+		attribute.GatesField[fleetAddOn](),
 		attribute.Text("display_name", attribute.Optional("Name of the add-on for people.", attribute.NotEmpty()),
 			func(o fleetAddOn) *string { return &o.Spec.AddOnMeta.DisplayName }).
 			At("spec.addOnMeta.displayName").LeftToOthers(always),

@@ -25,6 +25,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -94,10 +95,13 @@ func specTable() attribute.Table[replicaSet] {
 	return append(append(options, content().Table()...),
 		attribute.LabelsField[replicaSet]("Labels of the replica set. A work gets them too, the next time its "+
 			"manifests are rolled out."),
-		attribute.AnnotationsField[replicaSet]("Annotations of the replica set. The works don't get them.").
+		attribute.AnnotationsBeside[replicaSet]("Annotations of the replica set. The works don't get them. That of "+
+			"its gates is `gates`.", attribute.BesideGates(nil)).
 			Importing(func(key string) bool {
-				return key != work.WriteOnlyAnnotation && attribute.ImportableAnnotation(key)
+				return key != work.WriteOnlyAnnotation && key != muster.RolloutGatesAnnotation &&
+					attribute.ImportableAnnotation(key)
 			}),
+		attribute.GatesField[replicaSet](),
 		placementsField(),
 		attribute.Text("cascade_deletion_policy", schema.StringAttribute{
 			MarkdownDescription: "How the replica set is deleted. The works are deleted either way. `Background`: " +

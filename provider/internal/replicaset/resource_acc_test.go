@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testhub"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -35,6 +36,10 @@ const (
 	replicaSetFull = acctest.WithOptions + `
   annotations             = { owner = "shop" }
   cascade_deletion_policy = "Foreground"
+  gates = [
+    { group = "stores", window = { days = ["Sat", "Sun"], from = "22:00", to = "04:00", time_zone = "Europe/Berlin" } },
+    { group = "*" },
+  ]
   placements = [
     {
       name = "europe"
@@ -146,6 +151,9 @@ func replicaSetLife(t *testing.T, hub *testhub.Process) {
 			Config: replicaSetOn(hub, "mwrs-basic", replicaSetBasic),
 			Check: func(*terraform.State) error {
 				o := object()
+				if gates := o.Annotations[muster.RolloutGatesAnnotation]; gates != "" {
+					return fmt.Errorf("the gates that the configuration gave up are still there: %s", gates)
+				}
 				if s := o.Spec; len(o.Labels)+len(s.ManifestWorkTemplate.ManifestConfigs) > 0 || s.ManifestWorkTemplate.Executor != nil || s.ManifestWorkTemplate.DeleteOption != nil ||
 					len(s.PlacementRefs) != 1 || s.PlacementRefs[0].RolloutStrategy.Type != "All" || s.CascadeDeletionPolicy != "Background" {
 					return fmt.Errorf("what the configuration gave up is still there: %+v", o)

@@ -27,8 +27,8 @@ const previewBudget = time.Minute
 // PreviewField is the attribute that asks for a preview.
 func PreviewField[O any]() attribute.Field[O] {
 	return attribute.Local[O]("preview", schema.StringAttribute{
-		MarkdownDescription: "Whether a plan asks the clusters' agents what the change would do there, by dry runs that " +
-			"change nothing. " + hub.PreviewModes + " Defaults to that of the provider block. See the guide " +
+		MarkdownDescription: "Whether a plan asks the clusters' agents what the change would do there, by dry runs " +
+			"that change nothing. " + hub.PreviewModes + " Defaults to that of the provider block. See the guide " +
 			"[Previews](../guides/previews.md).",
 		Optional:   true,
 		Validators: attribute.OneOf(hub.PreviewNone, hub.PreviewClusters, hub.PreviewEnforced),

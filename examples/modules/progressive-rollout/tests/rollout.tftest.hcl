@@ -110,16 +110,18 @@ run "gates" {
   }
 
   assert {
-    condition = muster_manifest_work_replica_set.this.annotations["muster-fleet.io/rollout-gates"] == jsonencode([
-      { group = "1" }, { group = "stores", window = { days = ["Sat"], from = "22:00", to = "04:00" } },
-    ])
+    condition = (
+      [for gate in muster_manifest_work_replica_set.this.gates : gate.group] == ["1", "stores"] &&
+      muster_manifest_work_replica_set.this.gates[0].window == null &&
+      muster_manifest_work_replica_set.this.gates[1].window.from == "22:00"
+    )
     error_message = "The gates are not those that were asked for."
   }
 }
 
 run "no_gates" {
   assert {
-    condition     = muster_manifest_work_replica_set.this.annotations == null
-    error_message = "There are annotations though there are no gates."
+    condition     = muster_manifest_work_replica_set.this.gates == null
+    error_message = "There are gates that nobody asked for."
   }
 }

@@ -167,26 +167,26 @@ func conditions(are, answer []metav1.Condition) []metav1.Condition {
 	return are
 }
 
-// known is what both sides say of the previewed work: its copy on the hub with the
-// previewed spec, and its AppliedManifestWork, empty where there is none.
-func (a *agent) known(ctx context.Context, p *v1alpha1.WorkPreview) (
-	*workv1.ManifestWork, *workv1.AppliedManifestWork, error,
-) {
-	mw := &workv1.ManifestWork{}
+// read reads what both sides say of the previewed work: its copy on the hub, which gets
+// the previewed spec, and its AppliedManifestWork, empty where there is none.
+func (a *agent) read(ctx context.Context, p *v1alpha1.WorkPreview) (*pass, error) {
+	mw, amw := &workv1.ManifestWork{}, &workv1.AppliedManifestWork{}
 	key := types.NamespacedName{Namespace: a.ClusterName, Name: p.Spec.WorkName}
 	if err := a.hub.Get(ctx, key, mw); client.IgnoreNotFound(err) != nil {
-		return nil, nil, fmt.Errorf("read the work %s on the hub: %w", key, err)
+		return nil, fmt.Errorf("read the work %s on the hub: %w", key, err)
 	}
+	x := &pass{agent: a, work: mw, applied: amw, executors: []*workv1.ManifestWorkExecutor{mw.Spec.Executor}}
 	mw.Namespace, mw.Name = key.Namespace, key.Name
 	if mw.Spec = (workv1.ManifestWorkSpec{}); p.Spec.Work != nil {
 		mw.Spec = *p.Spec.Work
+		x.executors = append(x.executors, mw.Spec.Executor)
+		x.manifests = manifest.Read(mw, a.mapper)
 	}
-	amw := &workv1.AppliedManifestWork{}
 	name := work.AppliedManifestWorkName(work.HubHash(a.HubHost), mw.Name)
 	if err := a.local.Get(ctx, types.NamespacedName{Name: name}, amw); client.IgnoreNotFound(err) != nil {
-		return nil, nil, fmt.Errorf("read the AppliedManifestWork %s in the cluster: %w", name, err)
+		return nil, fmt.Errorf("read the AppliedManifestWork %s in the cluster: %w", name, err)
 	}
-	return mw, amw, nil
+	return x, nil
 }
 
 // answer is the status for what was found out, as much of it as there is room for.

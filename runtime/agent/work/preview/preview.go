@@ -26,26 +26,29 @@ import (
 // pass is the preview of one work.
 type pass struct {
 	*agent
+	// work is the work with the previewed spec, and manifests are those; none for a deletion.
 	work       *workv1.ManifestWork
-	applied    *workv1.AppliedManifestWork
 	manifests  []*manifest.Manifest
+	applied    *workv1.AppliedManifestWork
 	inspection *report.Inspection
+	// executors are those of the work as it is and as it would be. Who previews learns
+	// nothing of an object that one of them may not get.
+	executors []*workv1.ManifestWorkExecutor
 }
 
 // preview says what would become of each object of a work.
 func (a *agent) preview(ctx context.Context, p *v1alpha1.WorkPreview) ([]v1alpha1.ObjectPreview, error) {
-	mw, amw, err := a.known(ctx, p)
+	x, err := a.read(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	x := pass{agent: a, work: mw, applied: amw, inspection: a.inspector.Begin(false)}
+	x.inspection = a.inspector.Begin(false)
 	defer x.inspection.End()
-	dropped := amw.Status.AppliedResources
+	dropped := x.applied.Status.AppliedResources
 	var objects []v1alpha1.ObjectPreview
 	if p.Spec.Work != nil {
-		x.manifests = manifest.Read(mw, a.mapper)
 		plan := decide.Work(decide.Input{
-			Work: mw, Manifests: x.manifests, Owner: amw.UID, Listed: amw.Status.AppliedResources, Now: a.Clock.Now(),
+			Work: x.work, Manifests: x.manifests, Owner: x.applied.UID, Listed: dropped, Now: a.Clock.Now(),
 		})
 		objects, dropped = x.steps(ctx, plan), plan.Dropped
 	}
@@ -229,6 +232,13 @@ func (x *pass) removal(
 	}
 	if gvk, err := x.mapper.KindFor(gvr); err == nil {
 		o.ResourceMeta.Kind = gvk.Kind
+	}
+	for _, executor := range x.executors {
+		if err := x.rights.MayRead(ctx, executor, gvr, r.Namespace, r.Name); err != nil {
+			o.Outcome = v1alpha1.PreviewUnknown
+			o.Message = text.Cut(strings.TrimSuffix(err.Error(), manifest.DeniedAdvice), limits.PreviewText)
+			return o, true
+		}
 	}
 	removal, err := x.dry.WouldRemove(ctx, r, x.applied.UID)
 	switch {

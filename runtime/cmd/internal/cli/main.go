@@ -45,8 +45,8 @@ func (f *FailureError) Error() string { return f.Err.Error() }
 func (f *FailureError) Unwrap() error { return f.Err }
 
 // Main runs a program's root command and ends the process with status 1 if it
-// fails, or with that of an ExitError or a FailureError. The context of the command ends with SIGINT and SIGTERM, and with the
-// process that has started this one for a test.
+// fails, or with that of an ExitError or a FailureError. The context of the command
+// ends with SIGINT and SIGTERM, and with the process that has started this one for a test.
 func Main(newRoot func() *cobra.Command) {
 	// What a program of these keeps in memory is caches that live long, so
 	// collecting twice as often as Go's default saves memory for little CPU. Hubs
