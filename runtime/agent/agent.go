@@ -130,7 +130,11 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 		}
 		if o.Features.Enabled(features.WorkPreview) {
 			running.Go(func() {
-				end(preview.Run(ctx, preview.Options{Part: part, HubHost: hub.Host, Annotate: hub.Annotate}))
+				end(preview.Run(ctx, preview.Options{
+					Part: part, HubHost: hub.Host, Annotate: hub.Annotate,
+					Asked:   func() string { return hub.Annotation(muster.PreviewsAskedAnnotation) },
+					Changed: hub.Changed,
+				}))
 			})
 		} else {
 			hub.Annotate(muster.WorkPreviewsAnnotation, "")

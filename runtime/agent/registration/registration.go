@@ -284,6 +284,10 @@ type Hub struct {
 	// Annotate keeps an annotation of the agent on the ManagedCluster: the value ""
 	// is none. Until it is called, none is kept. It does not block.
 	Annotate func(key, value string)
+	// Annotation is the value of an annotation of the ManagedCluster as it is known, and
+	// Changed says that the ManagedCluster may have changed. It is for one receiver.
+	Annotation func(key string) string
+	Changed    <-chan struct{}
 }
 
 // Metrics are called when something happens. Every field may be nil.

@@ -204,7 +204,14 @@ func (s *session) runAccepted(ctx context.Context) {
 	}
 	hub := Hub{
 		ClusterName: s.ClusterName, Config: s.credentials.Config(s.UserAgent), Host: s.identity().WorksHost(),
-		Endpoint: s.identity().Hub, Annotate: s.status.Annotate,
+		Endpoint: s.identity().Hub, Annotate: s.status.Annotate, Changed: changed,
+		Annotation: func(key string) string {
+			mc, ok := s.clusters.Get(s.ClusterName)
+			if !ok {
+				return ""
+			}
+			return mc.Annotations[key]
+		},
 	}
 	backoff := retry.New(s.Clock, retry.Restart(time.Minute))
 	for ; ctx.Err() == nil; backoff.Wait(ctx, nil) {

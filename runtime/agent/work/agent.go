@@ -80,7 +80,7 @@ func newAgent(o Options) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients, err := applier.Connect(e.Local)
+	clients, err := applier.Connect(e.Local.GetConfig(), e.Local.GetHTTPClient())
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,9 @@ type fixture struct {
 	// and the hub.
 	wrap, wrapHub func(http.RoundTripper) http.RoundTripper
 	stop          func()
+	// asked and changed tell the agent of previews.
+	asked   atomic.Int64
+	changed chan struct{}
 }
 
 func newFixture(t *testing.T) *fixture {

@@ -44,6 +44,7 @@ func (f *fixture) previews() (annotations func() string) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	f.changed = make(chan struct{}, 1)
 	local := env.Config("test-preview")
 	local.Wrap(func(next http.RoundTripper) http.RoundTripper { return onlyDryRuns{f.t, next} })
 	var mu sync.Mutex
@@ -55,7 +56,7 @@ func (f *fixture) previews() (annotations func() string) {
 				ClusterName: f.hub, Namespace: f.target, Hub: env.Config("test-hub"), ManagedCluster: local,
 				Log: slog.Default(), Clock: clock.RealClock{},
 			},
-			HubHost: f.hubHost,
+			HubHost: f.hubHost, Changed: f.changed, Asked: func() string { return fmt.Sprint(f.asked.Load()) },
 			Annotate: func(key, value string) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -100,6 +101,8 @@ func (f *fixture) preview(name string, spec *workv1.ManifestWorkSpec) (lines str
 	p := &v1alpha1.WorkPreview{ObjectMeta: metav1.ObjectMeta{Namespace: f.hub, GenerateName: "test-"}}
 	p.Spec = v1alpha1.WorkPreviewSpec{WorkName: name, Work: spec}
 	f.must(f.client.Create(context.Background(), p))
+	f.asked.Add(1) // as the hub says in the ManagedCluster
+	f.changed <- struct{}{}
 	testenv.Eventually(f.t, func() error {
 		if err := f.client.Get(context.Background(), client.ObjectKeyFromObject(p), p); err != nil {
 			return err
@@ -352,6 +355,7 @@ func TestPreviewsThatNobodyWaitsFor(t *testing.T) {
 				Log:            slog.Default(), Clock: later,
 			},
 			HubHost: f.hubHost, Annotate: func(_, value string) { said <- value },
+			Asked: func() string { return "" },
 		})
 	}()
 	if value := <-said; value != "true" {

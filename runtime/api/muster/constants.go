@@ -324,6 +324,11 @@ const UserAccessAnnotation = "agent.open-cluster-management.io/user-access"
 // WorkPreviews. The agent writes it.
 const WorkPreviewsAnnotation = "agent.open-cluster-management.io/work-previews"
 
+// PreviewsAskedAnnotation on a ManagedCluster is the resource version of the latest
+// WorkPreview that waits for the agent. The hub writes it: agents watch their
+// ManagedCluster anyway, so none needs a watch of its own for what is rarely asked.
+const PreviewsAskedAnnotation = "muster-fleet.io/previews-asked"
+
 // PreviewLifetime is how long a WorkPreview stays.
 const PreviewLifetime = 5 * time.Minute
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,11 +23,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/manifest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -42,14 +43,14 @@ type Clients struct {
 }
 
 // Connect makes the clients of a managed cluster. It sends no request.
-func Connect(local cluster.Cluster) (c Clients, err error) {
-	if c.Mapper, err = apiutil.NewDynamicRESTMapper(local.GetConfig(), local.GetHTTPClient()); err != nil {
+func Connect(config *rest.Config, over *http.Client) (c Clients, err error) {
+	if c.Mapper, err = apiutil.NewDynamicRESTMapper(config, over); err != nil {
 		return Clients{}, err
 	}
-	if c.Dynamic, err = dynamic.NewForConfigAndClient(local.GetConfig(), local.GetHTTPClient()); err != nil {
+	if c.Dynamic, err = dynamic.NewForConfigAndClient(config, over); err != nil {
 		return Clients{}, err
 	}
-	c.Metadata, err = metadata.NewForConfigAndClient(local.GetConfig(), local.GetHTTPClient())
+	c.Metadata, err = metadata.NewForConfigAndClient(config, over)
 	return c, err
 }
 

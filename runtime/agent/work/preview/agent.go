@@ -9,20 +9,20 @@ package preview
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/recovery"
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work/applier"
@@ -41,6 +41,10 @@ const (
 	// each makes at once: works go first.
 	workers = 2
 	writers = 4
+	// attempts is how often a preview is tried that could not be had, and pause how long to
+	// wait in between.
+	attempts = 3
+	pause    = 500 * time.Millisecond
 	// userAgent is what the agent calls itself in requests.
 	userAgent = "work-agent"
 )
@@ -53,6 +57,10 @@ type Options struct {
 	// Annotate keeps an annotation on the cluster's ManagedCluster: the value "" is
 	// none. It must not block.
 	Annotate func(key, value string)
+	// Asked is what the ManagedCluster says of previews that wait, by the annotation
+	// muster.PreviewsAskedAnnotation, and Changed has an element when that may be another.
+	Asked   func() string
+	Changed <-chan struct{}
 }
 
 // Run answers previews until ctx ends, and returns nil then. It returns an error only when
@@ -77,35 +85,28 @@ func (o Options) look(ctx context.Context, hub, local client.WithWatch) (func(co
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error {
-		o.Annotate(muster.WorkPreviewsAnnotation, "true")
-		return a.engine.Start(ctx)
-	}, nil
+	return a.run, nil
 }
 
 // agent answers the previews of one hub.
 type agent struct {
 	Options
-	engine     *engine.Engine
-	hub, local client.Client // for what is not watched
+	hub, local client.Client
 	mapper     meta.RESTMapper
 	rights     *applier.Rights
 	dry        *applier.Applier
 	inspector  *report.Inspector
-	queue      *engine.Queue
 }
 
 func newAgent(o Options, hub, local client.Client) (*agent, error) {
-	a := &agent{Options: o, hub: hub, local: local, queue: engine.NewQueue(o.ClusterName, engine.Retry)}
-	var err error
-	a.engine, err = engine.New(engine.Options{
-		Hub: o.Hub, ManagedCluster: o.ManagedCluster, UserAgent: userAgent, Log: o.Log, Clock: o.Clock,
-		HubCache: cache.Options{DefaultFieldSelector: engine.InNamespace(o.ClusterName)},
-	})
+	a := &agent{Options: o, hub: hub, local: local}
+	config := rest.CopyConfig(o.ManagedCluster)
+	config.UserAgent, config.QPS = userAgent, -1
+	over, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	clients, err := applier.Connect(a.engine.Local)
+	clients, err := applier.Connect(config, over)
 	if err != nil {
 		return nil, err
 	}
@@ -113,50 +114,78 @@ func newAgent(o Options, hub, local client.Client) (*agent, error) {
 	if a.inspector, err = report.NewInspector(o.Clock, 0); err != nil {
 		return nil, err
 	}
-	if a.rights, err = applier.NewRights(local, a.engine.Local.GetConfig(), nil); err != nil {
+	if a.rights, err = applier.NewRights(local, config, nil); err != nil {
 		return nil, err
 	}
 	a.dry = applier.NewDryRun(clients.Dynamic, a.rights, o.Clock)
-	return a, a.engine.AddController(engine.Controller{
-		Name: "workpreview", Queue: a.queue, Reconcile: a.reconcile, Workers: workers, Timeout: engine.Timeout,
-		Sources: []source.Source{source.Kind(a.engine.GetCache(), &v1alpha1.WorkPreview{}, a.created())},
-	})
+	return a, nil
 }
 
-type previewHandler = handler.TypedFuncs[*v1alpha1.WorkPreview, reconcile.Request]
-
-// created queues previews that are new.
-func (a *agent) created() previewHandler {
-	return previewHandler{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.WorkPreview], q engine.Requests) {
-			q.Add(a.queue.Request(e.Object.Name))
-		},
+// run answers the previews that there are, and those that the hub tells of, until ctx ends.
+func (a *agent) run(ctx context.Context) error {
+	a.Annotate(muster.WorkPreviewsAnnotation, "true")
+	failing := retry.New(a.Clock, retry.Start(time.Minute))
+	for known, first := "", true; ; first = false {
+		if asked := a.Asked(); first || asked != known {
+			if err := a.answerAll(ctx); err != nil {
+				a.Log.Debug("cannot list the previews, trying again", "err", err)
+				failing.Wait(ctx, nil)
+				first = ctx.Err() == nil
+				continue
+			}
+			failing.Reset()
+			known = asked
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.Changed:
+		}
 	}
 }
 
-// reconcile answers a preview that has no answer yet, unless nobody waits for it any more.
-func (a *agent) reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-	p := &v1alpha1.WorkPreview{}
-	if err := a.engine.GetClient().Get(ctx, r.NamespacedName, p); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+// answerAll answers the previews that have no answer yet, unless nobody waits for them any
+// more.
+func (a *agent) answerAll(ctx context.Context) error {
+	list := &v1alpha1.WorkPreviewList{}
+	if err := a.hub.List(ctx, list, client.InNamespace(a.ClusterName)); err != nil {
+		return err
 	}
-	answered := meta.FindStatusCondition(p.Status.Conditions, muster.ConditionPreviewed) != nil
-	if answered || a.Clock.Since(p.CreationTimestamp.Time) > muster.PreviewLifetime {
-		return reconcile.Result{}, nil
+	var running errgroup.Group
+	running.SetLimit(workers)
+	for i := range list.Items {
+		p := &list.Items[i]
+		answered := meta.FindStatusCondition(p.Status.Conditions, muster.ConditionPreviewed) != nil
+		if answered || a.Clock.Since(p.CreationTimestamp.Time) > muster.PreviewLifetime {
+			continue
+		}
+		running.Go(func() (err error) {
+			defer recovery.Into(&err) // then it has no answer
+			ctx, cancel := context.WithTimeout(ctx, engine.Timeout)
+			defer cancel()
+			a.answer(ctx, p)
+			return nil
+		})
 	}
+	_ = running.Wait()
+	return nil
+}
+
+// answer answers one preview.
+func (a *agent) answer(ctx context.Context, p *v1alpha1.WorkPreview) {
 	objects, err := a.preview(ctx, p)
-	if err != nil && a.queue.Failures(r.Name) < engine.MaxUnreported {
-		return reconcile.Result{}, err
+	for try := 1; err != nil && try < attempts && ctx.Err() == nil; try++ {
+		retry.Sleep(ctx, a.Clock, pause, nil)
+		objects, err = a.preview(ctx, p)
 	}
-	status := answer(p.Generation, objects, err)
+	status := answerOf(p.Generation, objects, err)
 	if _, err := patch.Status(ctx, a.hub, p, func() bool {
 		status.Conditions = conditions(p.Status.Conditions, status.Conditions)
 		p.Status = status
 		return true
 	}); err != nil {
-		return reconcile.Result{}, fmt.Errorf("answer the preview %s: %w", p.Name, err)
+		a.Log.Debug("cannot answer a preview", "preview", p.Name, "err", err)
 	}
-	return reconcile.Result{}, nil
 }
 
 // conditions are those that there are with the answer's.
@@ -189,8 +218,8 @@ func (a *agent) read(ctx context.Context, p *v1alpha1.WorkPreview) (*pass, error
 	return x, nil
 }
 
-// answer is the status for what was found out, as much of it as there is room for.
-func answer(generation int64, objects []v1alpha1.ObjectPreview, err error) v1alpha1.WorkPreviewStatus {
+// answerOf is the status for what was found out, as much of it as there is room for.
+func answerOf(generation int64, objects []v1alpha1.ObjectPreview, err error) v1alpha1.WorkPreviewStatus {
 	previewed := metav1.Condition{
 		Type: muster.ConditionPreviewed, Status: metav1.ConditionTrue, Reason: muster.ReasonPreviewed,
 		ObservedGeneration: generation, Message: summary(objects),

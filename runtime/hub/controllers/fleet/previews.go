@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -11,14 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
-// Previews deletes WorkPreviews some minutes after they were created. Their metadata is
-// all that it holds in memory.
+// Previews tells the agents of clusters, in their ManagedClusters, of WorkPreviews that
+// wait for them, and deletes these some minutes after they were created. The metadata of
+// previews is all that it holds in memory.
 type Previews struct {
 	client client.Client
 	clock  clock.PassiveClock
@@ -44,17 +47,39 @@ func preview() *metav1.PartialObjectMetadata {
 	return p
 }
 
-// Reconcile deletes a preview whose time is over, or comes back when it is.
+// Reconcile tells the agent of a new preview, and comes back when its time is over, to
+// delete it.
 func (c *Previews) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	p := preview()
 	if err := c.client.Get(ctx, r.NamespacedName, p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if left := p.CreationTimestamp.Add(muster.PreviewLifetime).Sub(c.clock.Now()); left > 0 {
-		return reconcile.Result{RequeueAfter: left}, nil
+		return reconcile.Result{RequeueAfter: left}, c.tell(ctx, p)
 	}
 	if err := c.client.Delete(ctx, p, client.Preconditions{UID: &p.UID}); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("delete the preview %s: %w", r.NamespacedName, err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// tell notes in the cluster of a preview that it waits, unless a later one is noted.
+func (c *Previews) tell(ctx context.Context, p *metav1.PartialObjectMetadata) error {
+	version, err := strconv.ParseUint(p.ResourceVersion, 10, 64)
+	if err != nil {
+		return fmt.Errorf("the preview %s/%s has the resource version %q: %w", p.Namespace, p.Name, p.ResourceVersion, err)
+	}
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(ctx, client.ObjectKey{Name: p.Namespace}, mc); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	_, err = patch.Object(ctx, c.client, mc, func() bool {
+		noted, _ := strconv.ParseUint(mc.Annotations[muster.PreviewsAskedAnnotation], 10, 64)
+		if noted >= version {
+			return false
+		}
+		metav1.SetMetaDataAnnotation(&mc.ObjectMeta, muster.PreviewsAskedAnnotation, p.ResourceVersion)
+		return true
+	})
+	return patch.Explain(err, "tell the agent of %s of a preview", p.Namespace)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	musterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	fleetcontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet"
@@ -52,5 +53,36 @@ func TestPreviewsGoAfterSomeMinutes(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// The agent learns of previews from its ManagedCluster: once for each that is new, and
+// never of an earlier one.
+func TestAgentsAreToldOfPreviews(t *testing.T) {
+	ctx, c := context.Background(), env.Client()
+	namespace := testenv.Namespace(t, c)
+	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	testkit.Must(t, c.Create(ctx, mc))
+	controller := fleetcontrollers.NewPreviews(c, clocktesting.NewFakePassiveClock(time.Now()))
+	tell := func(p *musterv1alpha1.WorkPreview) (asked string) {
+		t.Helper()
+		_, err := controller.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)})
+		testkit.Must(t, err)
+		testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(mc), mc))
+		return mc.Annotations[muster.PreviewsAskedAnnotation]
+	}
+	var previews []*musterv1alpha1.WorkPreview
+	for _, name := range []string{"a", "b"} {
+		p := &musterv1alpha1.WorkPreview{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		p.Spec.WorkName = "w"
+		testkit.Must(t, c.Create(ctx, p))
+		previews = append(previews, p)
+	}
+	if asked := tell(previews[1]); asked != previews[1].ResourceVersion {
+		t.Errorf("the agent is told %q, want %q", asked, previews[1].ResourceVersion)
+	}
+	before := mc.ResourceVersion
+	if asked := tell(previews[0]); asked != previews[1].ResourceVersion || mc.ResourceVersion != before {
+		t.Errorf("an earlier preview is told: %q", asked)
 	}
 }
