@@ -374,3 +374,58 @@ type later struct{ clock.RealClock }
 
 func (l later) Now() time.Time                  { return l.RealClock.Now().Add(muster.PreviewLifetime + time.Second) }
 func (l later) Since(t time.Time) time.Duration { return l.Now().Sub(t) }
+
+// A hub that fails for a moment is asked again for the previews that wait.
+func TestPreviewsOfAHubThatFails(t *testing.T) {
+	f := newFixture(t)
+	f.previews() // publishes that the hub has previews
+	p := &v1alpha1.WorkPreview{ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace(t, f.client), Name: "waits"}}
+	p.Spec = v1alpha1.WorkPreviewSpec{WorkName: "w", Work: specOf(f.configMap("one", "a"))}
+	f.must(f.client.Create(context.Background(), p))
+	hub := env.Config("test-hub")
+	failures := &failingLists{left: 2}
+	hub.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		failures.next = next
+		return failures
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- preview.Run(ctx, preview.Options{
+			Part: engine.Part{
+				ClusterName: p.Namespace, Namespace: f.target, Hub: hub, ManagedCluster: env.Config("test-preview"),
+				Log: slog.Default(), Clock: clock.RealClock{},
+			},
+			HubHost: f.hubHost, Annotate: func(string, string) {}, Asked: func() string { return "" },
+		})
+	}()
+	testenv.Eventually(t, func() error {
+		f.must(f.client.Get(ctx, client.ObjectKeyFromObject(p), p))
+		if len(p.Status.Conditions) == 0 {
+			return fmt.Errorf("there is no answer yet")
+		}
+		return nil
+	})
+	cancel()
+	f.must(<-done)
+}
+
+// failingLists fails the first lists of previews.
+type failingLists struct {
+	next http.RoundTripper
+	mu   sync.Mutex
+	left int
+}
+
+func (l *failingLists) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	fails := l.left > 0 && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/workpreviews")
+	if fails {
+		l.left--
+	}
+	l.mu.Unlock()
+	if fails {
+		return nil, fmt.Errorf("the hub is away")
+	}
+	return l.next.RoundTrip(r)
+}

@@ -125,23 +125,25 @@ func newAgent(o Options, hub, local client.Client) (*agent, error) {
 func (a *agent) run(ctx context.Context) error {
 	a.Annotate(muster.WorkPreviewsAnnotation, "true")
 	failing := retry.New(a.Clock, retry.Start(time.Minute))
-	for known, first := "", true; ; first = false {
-		if asked := a.Asked(); first || asked != known {
-			if err := a.answerAll(ctx); err != nil {
-				a.Log.Debug("cannot list the previews, trying again", "err", err)
-				failing.Wait(ctx, nil)
-				first = ctx.Err() == nil
-				continue
+	known, current := "", false
+	for ctx.Err() == nil {
+		asked := a.Asked()
+		if current && asked == known {
+			select {
+			case <-ctx.Done():
+			case <-a.Changed:
 			}
-			failing.Reset()
-			known = asked
+			continue
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-a.Changed:
+		if err := a.answerAll(ctx); err != nil {
+			a.Log.Debug("cannot list the previews, trying again", "err", err)
+			failing.Wait(ctx, nil)
+			continue
 		}
+		failing.Reset()
+		known, current = asked, true
 	}
+	return nil
 }
 
 // answerAll answers the previews that have no answer yet, unless nobody waits for them any
