@@ -66,7 +66,9 @@ func TestHostilePreviews(t *testing.T) {
 	w := newWork(t, m.name, "spy", configMap("tenant", "x"))
 	for what, e := range map[string]*workv1.ManifestWorkExecutor{
 		"another's account": executor("kube-system", "admin"),
-		"no account":        {Subject: workv1.ManifestWorkExecutorSubject{Type: workv1.ExecutorSubjectTypeServiceAccount}},
+		"no account": {
+			Subject: workv1.ManifestWorkExecutorSubject{Type: workv1.ExecutorSubjectTypeServiceAccount},
+		},
 		"a tenant's writer": executor("tenant", "writer"),
 	} {
 		p := &v1alpha1.WorkPreview{ObjectMeta: metav1.ObjectMeta{Namespace: m.name, Name: "refused"}}

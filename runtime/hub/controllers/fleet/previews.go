@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
-// Previews tells the agents of clusters, in their ManagedClusters, of WorkPreviews that
+// Previews announces to the agents of clusters, in their ManagedClusters, WorkPreviews that
 // wait for them, and deletes these some minutes after they were created. The metadata of
 // previews is all that it holds in memory.
 type Previews struct {
@@ -47,7 +47,7 @@ func preview() *metav1.PartialObjectMetadata {
 	return p
 }
 
-// Reconcile tells the agent of a new preview, and comes back when its time is over, to
+// Reconcile announces a new preview to the agent, and comes back when its time is over, to
 // delete it.
 func (c *Previews) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	p := preview()
@@ -55,7 +55,7 @@ func (c *Previews) Reconcile(ctx context.Context, r reconcile.Request) (reconcil
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if left := p.CreationTimestamp.Add(muster.PreviewLifetime).Sub(c.clock.Now()); left > 0 {
-		return reconcile.Result{RequeueAfter: left}, c.tell(ctx, p)
+		return reconcile.Result{RequeueAfter: left}, c.announce(ctx, p)
 	}
 	if err := c.client.Delete(ctx, p, client.Preconditions{UID: &p.UID}); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("delete the preview %s: %w", r.NamespacedName, err)
@@ -63,11 +63,12 @@ func (c *Previews) Reconcile(ctx context.Context, r reconcile.Request) (reconcil
 	return reconcile.Result{}, nil
 }
 
-// tell notes in the cluster of a preview that it waits, unless a later one is noted.
-func (c *Previews) tell(ctx context.Context, p *metav1.PartialObjectMetadata) error {
+// announce notes in the cluster of a preview that it waits, unless a later one is noted.
+func (c *Previews) announce(ctx context.Context, p *metav1.PartialObjectMetadata) error {
 	version, err := strconv.ParseUint(p.ResourceVersion, 10, 64)
 	if err != nil {
-		return fmt.Errorf("the preview %s/%s has the resource version %q: %w", p.Namespace, p.Name, p.ResourceVersion, err)
+		return fmt.Errorf("the preview %s/%s has the resource version %q: %w",
+			p.Namespace, p.Name, p.ResourceVersion, err)
 	}
 	mc := &clusterv1.ManagedCluster{}
 	if err := c.client.Get(ctx, client.ObjectKey{Name: p.Namespace}, mc); err != nil {
@@ -81,5 +82,5 @@ func (c *Previews) tell(ctx context.Context, p *metav1.PartialObjectMetadata) er
 		metav1.SetMetaDataAnnotation(&mc.ObjectMeta, muster.PreviewsAskedAnnotation, p.ResourceVersion)
 		return true
 	})
-	return patch.Explain(err, "tell the agent of %s of a preview", p.Namespace)
+	return patch.Explain(err, "announce a preview to the agent of %s", p.Namespace)
 }

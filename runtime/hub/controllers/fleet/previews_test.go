@@ -58,13 +58,13 @@ func TestPreviewsGoAfterSomeMinutes(t *testing.T) {
 
 // The agent learns of previews from its ManagedCluster: once for each that is new, and
 // never of an earlier one.
-func TestAgentsAreToldOfPreviews(t *testing.T) {
+func TestPreviewsAreAnnounced(t *testing.T) {
 	ctx, c := context.Background(), env.Client()
 	namespace := testenv.Namespace(t, c)
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	testkit.Must(t, c.Create(ctx, mc))
 	controller := fleetcontrollers.NewPreviews(c, clocktesting.NewFakePassiveClock(time.Now()))
-	tell := func(p *musterv1alpha1.WorkPreview) (asked string) {
+	announce := func(p *musterv1alpha1.WorkPreview) (asked string) {
 		t.Helper()
 		_, err := controller.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p)})
 		testkit.Must(t, err)
@@ -78,11 +78,11 @@ func TestAgentsAreToldOfPreviews(t *testing.T) {
 		testkit.Must(t, c.Create(ctx, p))
 		previews = append(previews, p)
 	}
-	if asked := tell(previews[1]); asked != previews[1].ResourceVersion {
-		t.Errorf("the agent is told %q, want %q", asked, previews[1].ResourceVersion)
+	if asked := announce(previews[1]); asked != previews[1].ResourceVersion {
+		t.Errorf("what is announced is %q, want %q", asked, previews[1].ResourceVersion)
 	}
 	before := mc.ResourceVersion
-	if asked := tell(previews[0]); asked != previews[1].ResourceVersion || mc.ResourceVersion != before {
-		t.Errorf("an earlier preview is told: %q", asked)
+	if asked := announce(previews[0]); asked != previews[1].ResourceVersion || mc.ResourceVersion != before {
+		t.Errorf("an earlier preview is announced: %q", asked)
 	}
 }
