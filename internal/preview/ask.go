@@ -35,6 +35,8 @@ const (
 	// atOnce is how many clusters are asked at a time. The hub keeps a copy of the
 	// manifests for each of them until it has answered.
 	atOnce = 32
+	// createTimeout bounds the time until a question is put.
+	createTimeout = 30 * time.Second
 	// deleteTimeout bounds the deletion of a preview. The hub deletes what is left.
 	deleteTimeout = 5 * time.Second
 )
@@ -71,8 +73,6 @@ type Answer struct {
 	MoreObjects int
 	// Missing is why there is no answer; empty when there is one.
 	Missing string
-	// Denied says that the user lacks the rights that the work would need.
-	Denied bool
 }
 
 // Ask puts questions to clusters, many at a time, each of which has timeout to answer;
@@ -101,19 +101,22 @@ func (q Question) ask(ctx context.Context, hub Hub, timeout time.Duration) Answe
 		a.Missing = "was not asked, as other clusters took too long"
 		return a
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	// The hub may have a user wait who has much to ask: that is not the cluster's time.
+	asking, cancel := context.WithTimeout(ctx, max(timeout, createTimeout))
 	defer cancel()
-	if a.Missing = unable(ctx, hub, q.Cluster); a.Missing != "" {
+	if a.Missing = unable(asking, hub, q.Cluster); a.Missing != "" {
 		return a
 	}
 	p := &v1alpha1.WorkPreview{ObjectMeta: metav1.ObjectMeta{
 		Namespace: q.Cluster, Name: "preview-" + strings.ToLower(rand.Text()[:12]),
 	}}
 	p.Spec = v1alpha1.WorkPreviewSpec{WorkName: q.Work, Work: q.Spec}
-	if err := hub.Create(ctx, p); err != nil {
-		a.Missing, a.Denied = refusal(err, q.Cluster, timeout), apierrors.IsForbidden(err)
+	if err := hub.Create(asking, p); err != nil {
+		a.Missing = refusal(err, q.Cluster)
 		return a
 	}
+	ctx, cancel = context.WithTimeout(ctx, timeout)
+	defer cancel()
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 		defer cancel()
@@ -126,7 +129,7 @@ func (q Question) ask(ctx context.Context, hub Hub, timeout time.Duration) Answe
 	})
 	switch {
 	case answered == nil && ctx.Err() != nil:
-		a.Missing = silent(timeout)
+		a.Missing = fmt.Sprintf("did not answer in %s", timeout)
 	case answered == nil:
 		a.Missing = fmt.Sprintf("can't be asked: %v", err)
 	case answered.Status != metav1.ConditionTrue:
@@ -156,16 +159,12 @@ func unable(ctx context.Context, hub Hub, name string) string {
 	return ""
 }
 
-func silent(timeout time.Duration) string {
-	return fmt.Sprintf("did not answer in %s", timeout)
-}
-
 // refusal is why the hub takes no preview.
-func refusal(err error, cluster string, timeout time.Duration) string {
+func refusal(err error, cluster string) string {
 	var status apierrors.APIStatus
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return silent(timeout)
+		return "was not asked, as the hub did not take the question in time"
 	case apierrors.IsForbidden(err) && errors.As(err, &status):
 		return "can't be asked: " + status.Status().Message
 	case apierrors.IsNotFound(err):

@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/preview"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/hub"
@@ -21,8 +22,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
-// previewBudget is how long a plan waits for all clusters of one resource together.
-const previewBudget = time.Minute
+const (
+	// previewBudget is how long a plan waits for all clusters of one resource together.
+	previewBudget = time.Minute
+	// maxPreviewLines is how many lines a warning has: muster diff shows all of them.
+	maxPreviewLines = 200
+)
 
 // PreviewField is the attribute that asks for a preview.
 func PreviewField[O any]() attribute.Field[O] {
@@ -70,15 +75,14 @@ func Preview[O kube.Object](
 	answers, _ := preview.Ask(ctx, previewHub{p.Client}, questions, 0) // those of clusters that were not reached say so
 	ContentOf(p.Values).with(ctx, p.Config).conceal(answers)
 	r := preview.Summarize(answers)
+	said := func(of preview.Report) string {
+		return strings.Join(append(text.First(of.Lines(nil), maxPreviewLines), "", r.Summary()), "\n")
+	}
 	if done := r.Only(false); done.HasChanges() {
-		p.Diagnostics.AddWarning("Preview: what "+what+" does in the clusters",
-			strings.Join(append(done.Lines(nil), "", r.Summary()), "\n"))
+		p.Diagnostics.AddWarning("Preview: what "+what+" does in the clusters", said(done))
 	}
 	refused := r.Only(true)
-	summary, detail := "Preview: clusters would refuse objects of "+what, strings.Join(
-		append(refused.Lines(nil), "", r.Summary()),
-		"\n",
-	)
+	summary, detail := "Preview: clusters would refuse objects of "+what, said(refused)
 	switch {
 	case refused.HasChanges() && mode == hub.PreviewEnforced:
 		p.Diagnostics.AddAttributeError(path.Root("preview"), summary, detail+
