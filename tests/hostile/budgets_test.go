@@ -117,6 +117,7 @@ func (f frugal) creatable(t *testing.T, who *rest.Config, namespace string) (kin
 
 // samples complete objects of kinds that an empty spec does not suffice for.
 var samples = map[string]func(map[string]any){
+	"WorkPreview": func(o map[string]any) { o["spec"] = map[string]any{"workName": "w"} },
 	"Event": func(o map[string]any) {
 		about := map[string]any{"namespace": o["metadata"].(map[string]any)["namespace"], "kind": "Pod", "name": "x"}
 		if o["apiVersion"] == "v1" {
