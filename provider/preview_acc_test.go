@@ -159,7 +159,7 @@ resource "muster_manifest_work_replica_set" "preview" {
 			`set preview = "clusters"`,
 		}, nil},
 		{"not asked for", set(manifests, ""), []string{"1 to add"}, []string{"Preview"}},
-		{"of objects, of which any text may be hidden elsewhere", set(objects, `preview = "clusters"`), []string{
+		{"of objects, whose strings may be sensitive", set(objects, `preview = "clusters"`), []string{
 			"data.a: another value (sensitive) data.n: 1 → 2",
 		}, []string{"before"}},
 		{"of what is write-only", set(writeOnly, `preview = "clusters"`), []string{

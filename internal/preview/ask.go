@@ -22,6 +22,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -75,8 +76,8 @@ type Answer struct {
 	Missing string
 }
 
-// Ask puts questions to clusters, many at a time, each of which has timeout to answer;
-// DefaultTimeout when it is 0. The answers are in the order of the questions. A cluster
+// Ask asks clusters, many at a time. Each has timeout to answer, or DefaultTimeout when
+// that is 0. The answers are in the order of the questions. A cluster
 // without an answer has one that says why. The error is that of a context that has ended.
 func Ask(ctx context.Context, hub Hub, questions []Question, timeout time.Duration) ([]Answer, error) {
 	if timeout == 0 {
@@ -140,8 +141,8 @@ func (q Question) ask(ctx context.Context, hub Hub, timeout time.Duration) Answe
 	return a
 }
 
-// unable is why it makes no sense to ask a cluster; empty when it does. Who may not read
-// clusters asks in vain at worst.
+// unable is why it makes no sense to ask a cluster; empty when it does, and when the user
+// may not read clusters.
 func unable(ctx context.Context, hub Hub, name string) string {
 	mc, err := hub.Cluster(ctx, name)
 	switch {
@@ -177,6 +178,18 @@ func refusal(err error, cluster string) string {
 type Decided struct {
 	Placement string
 	Clusters  []string
+}
+
+// Selected are the clusters that a placement's decisions name, each once and in order.
+func Selected(decisions []clusterv1beta1.PlacementDecision) []string {
+	var names []string
+	for _, d := range decisions {
+		for _, c := range d.Status.Decisions {
+			names = append(names, c.ClusterName)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // OfReplicaSet are the questions about the works of a replica set: those that there are,

@@ -56,7 +56,7 @@ func (h *hub) Create(ctx context.Context, p *v1alpha1.WorkPreview) error {
 		<-ctx.Done()
 		return ctx.Err()
 	case "throttled":
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) // by the fake clock of synctest
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

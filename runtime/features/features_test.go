@@ -18,7 +18,8 @@ func TestDefaults(t *testing.T) {
 		on    string
 		off   string
 	}{
-		"hub": {features.NewHub(), "DefaultClusterSet ResourceCleanup AddonManagement ManifestWorkReplicaSet ClusterRegistration UserAccess BoundClusterSets WorkPreview",
+		"hub": {features.NewHub(), "DefaultClusterSet ResourceCleanup AddonManagement ManifestWorkReplicaSet " +
+			"ClusterRegistration UserAccess BoundClusterSets WorkPreview",
 			"ClusterImport ManagedClusterAutoApproval ClusterProfile ClusterImporter V1beta1CSRAPICompatibility SIGPlacementDecision PlacementDebugServer PreferNoSelect NilExecutorValidating RolloutNeedsProgressing CloudEventsDrivers CleanUpCompletedManifestWork"},
 		"agent": {features.NewAgent(), "ClusterClaim AddonManagement DerivedProgressing WorkPreview",
 			"ClusterProperty MultipleHubs V1beta1CSRAPICompatibility ExecutorValidatingCaches RawFeedbackJsonString"},

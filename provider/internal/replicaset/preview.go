@@ -3,7 +3,6 @@ package replicaset
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/preview"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
@@ -48,12 +47,5 @@ func chosen(ctx context.Context, client *kube.Client, namespace, placement strin
 	if err := client.List(ctx, decisions, of); err != nil {
 		return nil, fmt.Errorf("the decisions of the placement %s/%s can't be listed: %w", namespace, placement, err)
 	}
-	var names []string
-	for _, d := range decisions.Items {
-		for _, c := range d.Status.Decisions {
-			names = append(names, c.ClusterName)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return preview.Selected(decisions.Items), nil
 }

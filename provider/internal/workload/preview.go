@@ -96,8 +96,8 @@ func Preview[O kube.Object](
 }
 
 // conceal masks in answers what is not to be shown: all values of write-only objects,
-// those at sensitive fields, and texts in the attribute objects, of which Terraform may
-// hide any and does not say which.
+// those of sensitive fields, and strings in the attribute objects, which may be sensitive
+// values of Terraform: it does not say which are.
 func (c Content) conceal(answers []preview.Answer) {
 	hidden := FieldsFrom(c.Fields).WriteOnly()
 	objects, _ := c.of("manifests_wo")

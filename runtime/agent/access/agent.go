@@ -17,7 +17,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -205,14 +204,12 @@ func Run(ctx context.Context, o Options) error {
 // look asks the hub for user access, and returns what looks after it; nil when it has
 // none.
 func (o Options) look(ctx context.Context, hub, local client.WithWatch) (func(context.Context) error, error) {
-	info := &corev1.ConfigMap{}
-	err := hub.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.Name}, info)
-	isUpstream := apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
-	if err != nil && !isUpstream {
+	info, err := engine.HubInfo(ctx, hub)
+	if err != nil {
 		return nil, err
 	}
-	hubID := info.Data[hubinfo.HubIDKey]
-	if isUpstream || !hubinfo.Has(info.Data, hubinfo.UserAccess) || hubID == "" {
+	hubID := info[hubinfo.HubIDKey]
+	if !hubinfo.Has(info, hubinfo.UserAccess) || hubID == "" {
 		o.Annotate(muster.UserAccessAnnotation, "")
 		return nil, nil
 	}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 )
 
@@ -307,6 +310,17 @@ func (p Part) Run(ctx context.Context, name, userAgent string, look Look) error 
 		failing.Wait(ctx, nil)
 	}
 	return nil
+}
+
+// HubInfo is what a hub says about itself in the config map hubinfo.Name; nil for a hub that
+// says nothing, as upstream's.
+func HubInfo(ctx context.Context, hub client.Reader) (map[string]string, error) {
+	info := &corev1.ConfigMap{}
+	err := hub.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.Name}, info)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	return info.Data, err
 }
 
 func ask(ctx context.Context, look Look, hub, local client.WithWatch) (run func(context.Context) error, err error) {

@@ -249,7 +249,7 @@ func split(where string, from io.Reader) ([]document, error) {
 	}
 }
 
-// questions are what to ask of which clusters.
+// questions are one for each work and cluster.
 func (o diffOptions) questions(
 	ctx context.Context,
 	hub client.Client,
@@ -386,21 +386,12 @@ func selectedBy(ctx context.Context, hub client.Client, namespace, name string) 
 		client.MatchingLabels{cluster.PlacementLabel: name}); err != nil {
 		return nil, fmt.Errorf("list the decisions of the placement %s/%s: %w", namespace, name, err)
 	}
-	var names []string
-	for _, d := range list.Items {
-		for _, c := range d.Status.Decisions {
-			names = append(names, c.ClusterName)
-		}
-	}
-	slices.Sort(names)
+	names := preview.Selected(list.Items)
 	if len(names) == 0 {
-		return nil, fmt.Errorf(
-			"the placement %s/%s selects no clusters: see \"muster explain placement %[1]s/%[2]s\"",
-			namespace,
-			name,
-		)
+		return nil, fmt.Errorf("the placement %s/%s selects no clusters: see \"muster explain placement %[1]s/%[2]s\"",
+			namespace, name)
 	}
-	return slices.Compact(names), nil
+	return names, nil
 }
 
 // ofReplicaSet asks about the works of a replica set.
@@ -445,15 +436,9 @@ func (h previewHub) Delete(ctx context.Context, p *v1alpha1.WorkPreview) error {
 func (h previewHub) Await(ctx context.Context, p *v1alpha1.WorkPreview, done func() bool) error {
 	version := p.ResourceVersion
 	for {
-		w, err := h.Watch(
-			ctx,
-			&v1alpha1.WorkPreviewList{},
-			client.InNamespace(p.Namespace),
-			client.MatchingFields{
-				"metadata.name": p.Name,
-			},
-			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}},
-		)
+		w, err := h.Watch(ctx, &v1alpha1.WorkPreviewList{}, client.InNamespace(p.Namespace),
+			client.MatchingFields{"metadata.name": p.Name},
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
 		if err != nil {
 			return err
 		}

@@ -28,10 +28,8 @@ func GatesField[P metav1.Object]() Field[P] {
 	table := gatesTable()
 	s := OptionalObjects("Gates before decision groups: nothing is handed out to the clusters of the group, and of " +
 		"those after it, until somebody approves (`muster rollout approve`, or the action " +
-		"`muster_approve_rollout`), or " +
-		"until a window of time opens. They are muster's own: hubs of Open Cluster Management go on without " +
-		"them. See " +
-		"[Gates in a rollout](../guides/works.md#gates-in-a-rollout).")
+		"`muster_approve_rollout`), or until a window of time opens. They are muster's own: hubs of Open Cluster " +
+		"Management go on without them. See [Gates in a rollout](../guides/works.md#gates-in-a-rollout).")
 	s.NestedObject.Attributes = table.Attributes()
 	s.Validators = append(s.Validators, ValidList("gates as the hub takes them", checkGates))
 	return Code("gates", s,
@@ -59,8 +57,7 @@ func gatesTable() Table[*rollout.Gate] {
 		ObjectPointer("window", OptionalObject("When the gate is open. Without a window, somebody has to approve."),
 			func(g *rollout.Gate) **rollout.Window { return &g.Window },
 			TextList("days", OptionalTexts("Days of the week: `Mon`, `Tue`, `Wed`, `Thu`, `Fri`, `Sat`, `Sun`. "+
-				"A window "+
-				"that ends on the next day belongs to the day on which it begins. Every day if omitted."),
+				"A window that ends on the next day belongs to the day on which it begins. Every day if omitted."),
 				func(w *rollout.Window) *[]string { return &w.Days }),
 			Text("from", Required("When it opens, as `22:00`."), func(w *rollout.Window) *string { return &w.From }),
 			Text("to", Required("When it closes. When that is not after `from`, it is on the next day."),

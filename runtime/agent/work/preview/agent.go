@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,13 +69,11 @@ func Run(ctx context.Context, o Options) error {
 
 // look asks the hub for previews, and returns what answers them; nil when it has none.
 func (o Options) look(ctx context.Context, hub, local client.WithWatch) (func(context.Context) error, error) {
-	info := &corev1.ConfigMap{}
-	err := hub.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.Name}, info)
-	isUpstream := apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
-	if err != nil && !isUpstream {
+	info, err := engine.HubInfo(ctx, hub)
+	if err != nil {
 		return nil, err
 	}
-	if isUpstream || !hubinfo.Has(info.Data, hubinfo.WorkPreview) {
+	if !hubinfo.Has(info, hubinfo.WorkPreview) {
 		o.Annotate(muster.WorkPreviewsAnnotation, "")
 		return nil, nil
 	}

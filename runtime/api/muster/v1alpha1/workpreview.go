@@ -76,7 +76,7 @@ const (
 	PreviewConflict PreviewOutcome = "Conflict"
 	// PreviewRefused is one that could not be applied: the message says who refuses it.
 	PreviewRefused PreviewOutcome = "Refused"
-	// PreviewUnknown is one of which the cluster does not say what would become.
+	// PreviewUnknown is one whose outcome the cluster does not say.
 	PreviewUnknown PreviewOutcome = "Unknown"
 )
 

@@ -55,7 +55,10 @@ func (c *Previews) Reconcile(ctx context.Context, r reconcile.Request) (reconcil
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if left := p.CreationTimestamp.Add(muster.PreviewLifetime).Sub(c.clock.Now()); left > 0 {
-		return reconcile.Result{RequeueAfter: left}, c.announce(ctx, p)
+		if err := c.announce(ctx, p); err != nil {
+			return reconcile.Result{}, err
+		}
+		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	if err := c.client.Delete(ctx, p, client.Preconditions{UID: &p.UID}); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("delete the preview %s: %w", r.NamespacedName, err)
