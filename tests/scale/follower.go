@@ -134,19 +134,16 @@ func (f *follower) count(is func(client.Object) bool) (n int, other client.Objec
 // many objects after each of their changes would cost more than the hub does.
 const resolution = 5 * time.Millisecond
 
-// await waits until as many objects are so as are wanted. It gives up when that number has
-// not changed for a while, and says what was missing.
+// await waits until as many objects are so as are wanted. It gives up when no object has
+// changed for a while, and says what was missing.
 func (f *follower) await(
 	ctx context.Context, patience time.Duration, what string, want int, is func(client.Object) bool,
 ) error {
-	last, since := -1, time.Now()
+	since := time.Now()
 	for {
 		n, other, next := f.count(is)
 		if n == want {
 			return nil
-		}
-		if n != last {
-			last, since = n, time.Now()
 		}
 		if time.Since(since) > patience {
 			return fmt.Errorf("%d of %d %s, and nothing has changed for %s; one of the others: %s",
@@ -154,6 +151,7 @@ func (f *follower) await(
 		}
 		select {
 		case <-next:
+			since = time.Now()
 			time.Sleep(resolution)
 		case <-time.After(time.Second):
 		case <-ctx.Done():
