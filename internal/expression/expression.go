@@ -193,6 +193,20 @@ func (e *Env) Text(ctx context.Context, expression string, variables map[string]
 	return string(text), nil
 }
 
+// Scalar is an expression's value, which has to be a text, a number or a boolean: a string,
+// bool, int64, uint64 or float64.
+func (e *Env) Scalar(ctx context.Context, expression string, variables map[string]any, budget *Budget) (any, error) {
+	value, err := e.evaluate(ctx, expression, variables, budget)
+	if err != nil {
+		return nil, err
+	}
+	switch value.(type) {
+	case types.String, types.Bool, types.Int, types.Uint, types.Double:
+		return value.Value(), nil
+	}
+	return nil, fmt.Errorf("expected a text, a number or a boolean, got %s", typeOf(value))
+}
+
 // What an expression may cost. Costs are in CEL's units. Kubernetes reckons
 // ten million of them to a second; a busy machine takes three times as long.
 const (

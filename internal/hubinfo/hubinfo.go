@@ -88,6 +88,10 @@ const UserAccess = "UserAccess"
 // work would do in their clusters.
 const WorkPreview = "WorkPreview"
 
+// WorkOverride is the feature of a hub on which the works of a replica set may differ from
+// cluster to cluster, by WorkOverrides.
+const WorkOverride = "WorkOverride"
+
 // EndpointPropagation is the feature of a hub that publishes a new URL to its agents
 // and CA.
 const EndpointPropagation = "EndpointPropagation"

@@ -28,6 +28,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 )
 
 const (
@@ -64,6 +65,8 @@ type Question struct {
 	Cluster, Work string
 	// Spec is the work's; nil for its deletion.
 	Spec *workv1.ManifestWorkSpec
+	// Own gives each cluster its own spec, in place of Spec; nil where all have the same.
+	Own *override.Template
 }
 
 // Answer is what a cluster says.
@@ -105,8 +108,22 @@ func (q Question) ask(ctx context.Context, hub Hub, timeout time.Duration) Answe
 	// The hub may have a user wait who has much to ask: that is not the cluster's time.
 	asking, cancel := context.WithTimeout(ctx, max(timeout, createTimeout))
 	defer cancel()
-	if a.Missing = unable(asking, hub, q.Cluster); a.Missing != "" {
+	mc, err := hub.Cluster(asking, q.Cluster)
+	if a.Missing = unable(mc, err); a.Missing != "" {
 		return a
+	}
+	if q.Own != nil {
+		if err != nil {
+			a.Missing = fmt.Sprintf("can't be asked: what it would get depends on its ManagedCluster, which can't be "+
+				"read: %v", err)
+			return a
+		}
+		spec, err := q.Own.For(asking, mc)
+		if err != nil {
+			a.Missing = "would get nothing new: " + strings.ReplaceAll(err.Error(), "\n", ", ")
+			return a
+		}
+		q.Spec = &spec
 	}
 	p := &v1alpha1.WorkPreview{ObjectMeta: metav1.ObjectMeta{
 		Namespace: q.Cluster, Name: "preview-" + strings.ToLower(rand.Text()[:12]),
@@ -124,7 +141,7 @@ func (q Question) ask(ctx context.Context, hub Hub, timeout time.Duration) Answe
 		_ = hub.Delete(ctx, p) // else the hub does, in some minutes
 	}()
 	var answered *metav1.Condition
-	err := hub.Await(ctx, p, func() bool {
+	err = hub.Await(ctx, p, func() bool {
 		answered = meta.FindStatusCondition(p.Status.Conditions, muster.ConditionPreviewed)
 		return answered != nil
 	})
@@ -141,10 +158,9 @@ func (q Question) ask(ctx context.Context, hub Hub, timeout time.Duration) Answe
 	return a
 }
 
-// unable is why it makes no sense to ask a cluster; empty when it does, and when the user
-// may not read clusters.
-func unable(ctx context.Context, hub Hub, name string) string {
-	mc, err := hub.Cluster(ctx, name)
+// unable is why it makes no sense to ask a cluster, as the hub has it; empty when it does, and
+// when the user may not read clusters.
+func unable(mc *clusterv1.ManagedCluster, err error) string {
 	switch {
 	case apierrors.IsNotFound(err):
 		return "is not in the fleet"
@@ -194,8 +210,11 @@ func Selected(decisions []clusterv1beta1.PlacementDecision) []string {
 
 // OfReplicaSet are the questions about the works of a replica set: those that there are,
 // where they stay, and those that are to be made. Works of clusters that are no longer
-// selected would be deleted.
-func OfReplicaSet(set *workv1alpha1.ManifestWorkReplicaSet, decided []Decided, works []workv1.ManifestWork) []Question {
+// selected would be deleted. own is the set's template where it has an override, and nil
+// otherwise.
+func OfReplicaSet(
+	set *workv1alpha1.ManifestWorkReplicaSet, own *override.Template, decided []Decided, works []workv1.ManifestWork,
+) []Question {
 	type place struct{ placement, cluster string }
 	names := map[place]string{}
 	for _, w := range works {
@@ -205,7 +224,7 @@ func OfReplicaSet(set *workv1alpha1.ManifestWorkReplicaSet, decided []Decided, w
 	for _, d := range decided {
 		for _, c := range d.Clusters {
 			at := place{d.Placement, c}
-			q := Question{Cluster: c, Work: set.Name, Spec: &set.Spec.ManifestWorkTemplate}
+			q := Question{Cluster: c, Work: set.Name, Spec: &set.Spec.ManifestWorkTemplate, Own: own}
 			if name := names[at]; name != "" {
 				q.Work = name
 			}

@@ -155,7 +155,7 @@ func TestQuestionsAboutAReplicaSet(t *testing.T) {
 		Clusters: []string{"stays"}}}
 	works := []workv1.ManifestWork{there("stays", "a"), there("goes", "a")}
 	var got []string
-	for _, q := range preview.OfReplicaSet(set, decided, works) {
+	for _, q := range preview.OfReplicaSet(set, nil, decided, works) {
 		got = append(got, fmt.Sprintf("%s %s %t", q.Cluster, q.Work, q.Spec == nil))
 	}
 	want := []string{"goes web-goes-a true", "new web false", "stays web-stays-a false", "stays web false"}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/muster-fleet/terraform-provider-muster/internal/expression"
 	"github.com/muster-fleet/terraform-provider-muster/internal/fieldpath"
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
@@ -54,6 +56,42 @@ func Options(field string, options []workv1.ManifestConfigOption) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// Manifests checks the manifests of a work: each has to be an object with a name, none may
+// be there twice, and together they have limit bytes at most. Its messages are those of
+// Open Cluster Management.
+func Manifests(manifests []workv1.Manifest, limit int) error {
+	if len(manifests) == 0 {
+		return errors.New("manifests should not be empty")
+	}
+	size := 0
+	seen := map[string]bool{}
+	for i, m := range manifests {
+		size += m.Size()
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(m.Raw); err != nil {
+			return fmt.Errorf("spec.workload.manifests[%d] is not a Kubernetes object: %w", i, err)
+		}
+		switch {
+		case object.GetGenerateName() != "":
+			return fmt.Errorf("spec.workload.manifests[%d] (%s): metadata.generateName is %q: the agent applies "+
+				"manifests again and again, so give a metadata.name instead", i, object.GetKind(),
+				object.GetGenerateName())
+		case object.GetName() == "":
+			return fmt.Errorf("spec.workload.manifests[%d] (%s): metadata.name is missing", i, object.GetKind())
+		}
+		key := object.GetAPIVersion() + "|" + object.GetKind() + "|" + object.GetNamespace() + "|" + object.GetName()
+		if seen[key] {
+			return fmt.Errorf("duplicate manifest for resource %s/%s with resource type %s", object.GetNamespace(),
+				object.GetName(), object.GroupVersionKind())
+		}
+		seen[key] = true
+	}
+	if size > limit {
+		return fmt.Errorf("the size of manifests is %d bytes which exceeds the %d limit", size, limit)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
@@ -31,7 +33,9 @@ type RolloutFacts struct {
 	Read      bool
 	// Clusters are by name, as far as they could be read.
 	Clusters map[string]*clusterv1.ManagedCluster
-	Now      time.Time
+	// Own is what each cluster is to have of a set with an override; nil for others.
+	Own *override.Template
+	Now time.Time
 }
 
 // RolloutState says in a sentence how a replica set is. It needs nothing but its status.
@@ -137,6 +141,7 @@ func Rollout(f RolloutFacts) Explanation {
 		e.add(Cause{Level: Problem, Summary: "The hub could not write all works.",
 			Evidence: []string{says(applied, f.Now)}})
 	}
+	e.add(f.overridden()...)
 	e.add(f.gate()...)
 	if f.Read {
 		e.add(f.troubles()...)
@@ -166,16 +171,44 @@ func (f *RolloutFacts) groups(placement string) []rollout.Group {
 	return out
 }
 
+// has reports whether a work has what its cluster is to have.
+func (f *RolloutFacts) has(w *workv1.ManifestWork) bool {
+	wanted := f.Set.Spec.ManifestWorkTemplate
+	if f.Own != nil && f.Clusters[w.Namespace] != nil {
+		var err error
+		if wanted, err = f.Own.For(context.Background(), f.Clusters[w.Namespace]); err != nil {
+			return false
+		}
+	}
+	return workdigest.Of(w.Spec) == workdigest.Of(wanted)
+}
+
+// overridden is why clusters don't get what they are to have; none when all do.
+func (f *RolloutFacts) overridden() []Cause {
+	c := meta.FindStatusCondition(f.Set.Status.Conditions, muster.ConditionOverridden)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	cause := Cause{Level: Problem, Evidence: []string{says(c, f.Now)},
+		Summary: "What its clusters are to have can't be worked out, so nothing is handed out.",
+		Next:    []Step{f.edit("correct the override, or what it names")}}
+	if c.Reason == muster.ReasonClustersWithout {
+		cause.Summary = "Clusters lack a value of its override, and get nothing new."
+		cause.Next = []Step{{Do: "give the cluster the label, or the value a default",
+			Command: "kubectl label managedcluster CLUSTER LABEL=VALUE"}}
+	}
+	return []Cause{cause}
+}
+
 // progress says how far the template is in the clusters of a placement.
 func (f *RolloutFacts) progress(ref workv1alpha1.LocalPlacementReference) []Cause {
 	groups := f.groups(ref.Name)
-	template := workdigest.Of(f.Set.Spec.ManifestWorkTemplate)
 	status := map[string]rollout.Status{}
 	var existing []rollout.ClusterStatus
 	for i := range f.Works {
 		w := &f.Works[i]
 		if w.Labels[work.PlacementNameLabel] == ref.Name && w.DeletionTimestamp.IsZero() &&
-			workdigest.Of(w.Spec) == template {
+			f.has(w) {
 			s := rollout.OfWork(w, false)
 			existing, status[w.Namespace] = append(existing, s), s.Status
 		}

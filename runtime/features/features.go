@@ -67,6 +67,9 @@ const (
 	// UserAccess, which upstream does not have, gives users of the hub access to
 	// groups of clusters: logical clouds.
 	UserAccess featuregate.Feature = "UserAccess"
+	// WorkOverride, which upstream does not have, lets the works of a replica set differ
+	// from cluster to cluster. It needs ManifestWorkReplicaSet.
+	WorkOverride featuregate.Feature = "WorkOverride"
 
 	clusterImporter      featuregate.Feature = "ClusterImporter"
 	sigPlacementDecision featuregate.Feature = "SIGPlacementDecision"
@@ -160,6 +163,8 @@ func all() []gate {
 			"muster's own"},
 		{ClusterImport, onHub, false, "install agents through kubeconfigs in the namespace muster-imports; muster's own"},
 		{UserAccess, onHub, true, "give users of the hub access to groups of clusters (logical clouds); muster's own"},
+		{WorkOverride, onHub, true, "let what a replica set puts into its clusters differ by their labels, claims " +
+			"and addresses; muster's own; needs ManifestWorkReplicaSet"},
 		{WorkPreview, onBoth, true, "preview what works would do in the clusters, by dry runs of their agents; " +
 			"muster's own"},
 		{ClusterClaim, onAgent, true, "report the ClusterClaims of the managed cluster"},

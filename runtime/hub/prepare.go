@@ -111,6 +111,7 @@ func (o Options) definitions() ([]*apiextensionsv1.CustomResourceDefinition, err
 		{features.ClusterImport, kinds.HubWithClusterImport},
 		{features.UserAccess, kinds.HubWithUserAccess},
 		{features.WorkPreview, kinds.HubWithWorkPreview},
+		{features.WorkOverride, kinds.HubWithWorkOverride},
 	} {
 		if !o.Features.Enabled(optional.gate) {
 			continue
@@ -137,6 +138,7 @@ func (o Options) announced() []string {
 		{features.ClusterImport, hubinfo.ClusterImport},
 		{features.UserAccess, hubinfo.UserAccess},
 		{features.WorkPreview, hubinfo.WorkPreview},
+		{features.WorkOverride, hubinfo.WorkOverride},
 	} {
 		if o.Features.Enabled(f.gate) {
 			names = append(names, f.name)

@@ -64,6 +64,8 @@ const (
 	HubWithUserAccess Server = "HubWithUserAccess"
 	// HubWithWorkPreview is a hub with the feature gate WorkPreview.
 	HubWithWorkPreview Server = "HubWithWorkPreview"
+	// HubWithWorkOverride is a hub with the feature gate WorkOverride.
+	HubWithWorkOverride Server = "HubWithWorkOverride"
 	// ManagedCluster is every managed cluster.
 	ManagedCluster Server = "ManagedCluster"
 )
@@ -76,7 +78,7 @@ func (k Kind) Definition() string {
 	case Hub, ManagedCluster:
 		return file
 	case HubWithClusterProfile, HubWithClusterRegistration, HubWithClusterImport, HubWithUserAccess,
-		HubWithWorkPreview:
+		HubWithWorkPreview, HubWithWorkOverride:
 		return path.Join("optional", file)
 	}
 	return ""
@@ -168,6 +170,8 @@ func Provider() []Kind {
 			&musterv1alpha1.ClusterCredential{}, &musterv1alpha1.ClusterCredentialList{}),
 		namespaced(HubWithWorkPreview, musterv1alpha1.GroupVersion,
 			&musterv1alpha1.WorkPreview{}, &musterv1alpha1.WorkPreviewList{}),
+		namespaced(HubWithWorkOverride, musterv1alpha1.GroupVersion,
+			&musterv1alpha1.WorkOverride{}, &musterv1alpha1.WorkOverrideList{}),
 	}
 }
 

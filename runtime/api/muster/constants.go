@@ -198,6 +198,29 @@ const (
 // their gates.
 const VerbApprove = "approve"
 
+// OverrideAnnotation on a ManifestWorkReplicaSet says how its works differ from cluster to
+// cluster. It is the spec of a WorkOverride as JSON, or names a WorkOverride of the same
+// namespace: by its name, or as "name@digest". With a digest nothing is handed out while the
+// WorkOverride says something else. A set with an executor or with gates that names one needs
+// the digest: otherwise whoever writes WorkOverrides could change what is done in the
+// executor's name, or what was approved.
+const OverrideAnnotation = "muster-fleet.io/override"
+
+// OverrideDigestAnnotation on a WorkOverride is the digest of its spec. Only the hub writes it.
+const OverrideDigestAnnotation = "muster-fleet.io/digest"
+
+// ConditionOverridden of a replica set with a WorkOverride says whether each of its clusters
+// could be given its own content.
+const ConditionOverridden = "Overridden"
+
+// Reasons of the condition Overridden.
+const (
+	ReasonOverridden       = "Overridden"       // every cluster could
+	ReasonOverrideNotFound = "OverrideNotFound" // there is no such WorkOverride, or it says something else
+	ReasonOverrideUnusable = "OverrideUnusable" // it does not fit the set, and nothing is handed out
+	ReasonClustersWithout  = "ClustersWithout"  // some clusters lack a value, and get nothing new
+)
+
 // ConditionGatesOpen of a replica set with gates, or one that is paused, says whether the
 // rollout goes on.
 const ConditionGatesOpen = "GatesOpen"

@@ -37,6 +37,7 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 )
 
 // How "muster diff" ends, as "kubectl diff" does.
@@ -405,6 +406,13 @@ func ofReplicaSet(
 	if err := hub.List(ctx, works, label); err != nil {
 		return nil, fmt.Errorf("list the works of the replica set %s/%s: %w", set.Namespace, set.Name, err)
 	}
+	own, err := override.Of(set, func(name string) (*v1alpha1.WorkOverride, error) {
+		o := &v1alpha1.WorkOverride{}
+		return o, hub.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, o)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the override of the replica set %s/%s: %w", set.Namespace, set.Name, err)
+	}
 	var decided []preview.Decided
 	for _, ref := range set.Spec.PlacementRefs {
 		clusters, err := selectedBy(ctx, hub, set.Namespace, ref.Name)
@@ -413,7 +421,7 @@ func ofReplicaSet(
 		}
 		decided = append(decided, preview.Decided{Placement: ref.Name, Clusters: clusters})
 	}
-	return preview.OfReplicaSet(set, decided, works.Items), nil
+	return preview.OfReplicaSet(set, own, decided, works.Items), nil
 }
 
 // previewHub reaches the hub with the rights of a kubeconfig.

@@ -32,6 +32,7 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/explain"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
@@ -296,6 +297,11 @@ func (r *Reader) Rollout(key types.NamespacedName) (explain.Explanation, error) 
 	if err := r.object(key, f.Set); err != nil {
 		return explain.Explanation{}, err
 	}
+	// Without it the hub's own report says what is wrong.
+	f.Own, _ = override.Of(f.Set, func(name string) (*musterv1alpha1.WorkOverride, error) {
+		o := &musterv1alpha1.WorkOverride{}
+		return o, r.object(types.NamespacedName{Namespace: key.Namespace, Name: name}, o)
+	})
 	works, decisions, clusters := &workv1.ManifestWorkList{}, &clusterv1beta1.PlacementDecisionList{},
 		&clusterv1.ManagedClusterList{}
 	const out = "how far it is in which cluster is"

@@ -64,6 +64,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		validating("MusterManifestWork", manifestWorks{executors: executors, limit: manifestLimit}),
 		validating("MusterManifestWorkReplicaSet", manifestWorkReplicaSets{
 			executors: executors, enabled: gates.Enabled(features.ManifestWorkReplicaSet), limit: manifestLimit,
+			overrides: gates.Enabled(features.WorkOverride),
 		}),
 		validating("MusterClusterImport", clusterImports{server: s, enabled: gates.Enabled(features.ClusterImport), defaultSet: defaultSet}),
 		validating("MusterPlacementDecision", placementDecisions{server: s}),
@@ -81,6 +82,9 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 	if gates.Enabled(features.WorkPreview) {
 		previews := workPreviews{executors: executors, limit: manifestLimit}
 		plugins = append(plugins, validating("MusterWorkPreview", previews))
+	}
+	if gates.Enabled(features.WorkOverride) {
+		plugins = append(plugins, both("MusterWorkOverride", workOverrides{}))
 	}
 	// Last: a request that another plugin refuses does not count as a use.
 	return append(plugins, validating("MusterBootstrapTokenUse", tokenUses{server: s, writing: keymutex.NewHashed(0)}))

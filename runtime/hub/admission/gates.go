@@ -13,13 +13,13 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/clock"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/workdigest"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
@@ -137,7 +137,7 @@ func same(a, b map[string]string, keys ...string) bool {
 func contentOfSet(o runtime.Object) (string, error) {
 	set := &workv1alpha1.ManifestWorkReplicaSet{}
 	err := decode(o, set)
-	return workdigest.Of(set.Spec.ManifestWorkTemplate), err
+	return override.Content(set), err
 }
 
 // contentOfAddOn is of what both versions of the API have.

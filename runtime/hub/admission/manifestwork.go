@@ -2,17 +2,16 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -39,7 +38,7 @@ func (p manifestWorks) Validate(ctx context.Context, a admission.Attributes, _ a
 	// A write to a deleted work only changes finalizers, whatever its manifests
 	// are.
 	if a.GetOperation() == admission.Create || now.DeletionTimestamp == nil && !apiequality.Semantic.DeepEqual(now.Spec.Workload, before.Spec.Workload) {
-		if err := checkManifests(now.Spec.Workload.Manifests, p.limit); err != nil {
+		if err := workcheck.Manifests(now.Spec.Workload.Manifests, p.limit); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
 		warnOfSize(ctx, "spec.workload.manifests", now.Spec.Workload.Manifests)
@@ -74,36 +73,6 @@ func warnOfSize(ctx context.Context, field string, manifests []workv1.Manifest) 
 	}
 }
 
-func checkManifests(manifests []workv1.Manifest, limit int) error {
-	if len(manifests) == 0 {
-		return errors.New("manifests should not be empty")
-	}
-	size := 0
-	seen := map[string]bool{}
-	for i, m := range manifests {
-		size += m.Size()
-		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(m.Raw); err != nil {
-			return fmt.Errorf("spec.workload.manifests[%d] is not a Kubernetes object: %w", i, err)
-		}
-		switch {
-		case object.GetGenerateName() != "":
-			return fmt.Errorf("spec.workload.manifests[%d] (%s): metadata.generateName is %q: the agent applies manifests again and again, so give a metadata.name instead", i, object.GetKind(), object.GetGenerateName())
-		case object.GetName() == "":
-			return fmt.Errorf("spec.workload.manifests[%d] (%s): metadata.name is missing", i, object.GetKind())
-		}
-		key := object.GetAPIVersion() + "|" + object.GetKind() + "|" + object.GetNamespace() + "|" + object.GetName()
-		if seen[key] {
-			return fmt.Errorf("duplicate manifest for resource %s/%s with resource type %s", object.GetNamespace(), object.GetName(), object.GroupVersionKind())
-		}
-		seen[key] = true
-	}
-	if size > limit {
-		return fmt.Errorf("the size of manifests is %d bytes which exceeds the %d limit", size, limit)
-	}
-	return nil
-}
-
 // manifestWorkReplicaSets checks ManifestWorkReplicaSets. Their executors are
 // checked like those of works. Upstream does not check them, so there a replica
 // set is a way around the check.
@@ -111,6 +80,8 @@ type manifestWorkReplicaSets struct {
 	executors
 	// enabled is whether the controller for replica sets runs.
 	enabled bool
+	// overrides is whether its works may differ by a WorkOverride.
+	overrides bool
 	// limit is the greatest total size of a template's manifests, in bytes.
 	limit int
 }
@@ -137,7 +108,7 @@ func (p manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attri
 	}
 	was, is := before.Spec.ManifestWorkTemplate.Workload, now.Spec.ManifestWorkTemplate.Workload
 	if a.GetOperation() == admission.Create || a.GetOperation() == admission.Update && !apiequality.Semantic.DeepEqual(was, is) {
-		if err := checkManifests(is.Manifests, p.limit); err != nil {
+		if err := workcheck.Manifests(is.Manifests, p.limit); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
 		warnOfSize(ctx, "spec.manifestWorkTemplate.workload.manifests", is.Manifests)
@@ -145,7 +116,15 @@ func (p manifestWorkReplicaSets) Validate(ctx context.Context, a admission.Attri
 	if err := checkOptions("spec.manifestWorkTemplate.manifestConfigs", now.Spec.ManifestWorkTemplate.ManifestConfigs, before.Spec.ManifestWorkTemplate.ManifestConfigs); err != nil && a.GetOperation() != admission.Delete {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	if a.GetOperation() == admission.Delete || a.GetOperation() == admission.Update && apiequality.Semantic.DeepEqual(now.Spec, before.Spec) {
+	if a.GetOperation() == admission.Delete {
+		return nil
+	}
+	same := apiequality.Semantic.DeepEqual(now.Spec, before.Spec) &&
+		now.Annotations[muster.OverrideAnnotation] == before.Annotations[muster.OverrideAnnotation]
+	if err := p.checkOverride(&now, &before, same); err != nil {
+		return err
+	}
+	if a.GetOperation() == admission.Update && same {
 		return nil
 	}
 	return p.check(ctx, a, "spec.manifestWorkTemplate.executor", now.Spec.ManifestWorkTemplate.Executor)

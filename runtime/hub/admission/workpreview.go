@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
@@ -52,7 +53,7 @@ func (p workPreviews) Validate(ctx context.Context, a admission.Attributes, _ ad
 	}
 	previewed := now.Spec.Work
 	if previewed != nil {
-		if err := checkManifests(previewed.Workload.Manifests, p.limit); err != nil {
+		if err := workcheck.Manifests(previewed.Workload.Manifests, p.limit); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
 		if err := checkOptions("spec.work.manifestConfigs", previewed.ManifestConfigs, nil); err != nil {

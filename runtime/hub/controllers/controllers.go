@@ -146,6 +146,8 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 		all = append(all, replicaset.NewController(c, live, m.GetEventRecorder("work-controller"), o.Clock, replicaset.Options{
 			NeedsProgressing: o.Features.Enabled(features.RolloutNeedsProgressing),
 			Rule:             selection.RuleOf(o.Features.Enabled(features.BoundClusterSets)),
+			Overrides:        o.Features.Enabled(features.WorkOverride),
+			ManifestLimit:    o.ManifestLimit,
 		}))
 	}
 	if o.Features.Enabled(features.UserAccess) {

@@ -154,7 +154,7 @@ func fleetViewRole() client.Object {
 			"placementdecisions,addonplacementscores", read),
 		rules(work.GroupName, "manifestworks,manifestworkreplicasets", read),
 		rules(addon.GroupName, "clustermanagementaddons,managedclusteraddons", read),
-		rules(muster.GroupName, "logicalclouds,accessrequests,clusterimports", read),
+		rules(muster.GroupName, "logicalclouds,accessrequests,clusterimports,workoverrides", read),
 		rules("certificates.k8s.io", "certificatesigningrequests", read),
 		rules("coordination.k8s.io", "leases", read), rules("", "events,namespaces", read))
 }

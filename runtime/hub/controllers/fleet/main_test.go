@@ -11,5 +11,5 @@ var env testenv.Env
 
 func TestMain(m *testing.M) {
 	testenv.Main(m, &env, testenv.Gated(kinds.HubWithClusterProfile),
-		testenv.Gated(kinds.HubWithWorkPreview))
+		testenv.Gated(kinds.HubWithWorkPreview), testenv.Gated(kinds.HubWithWorkOverride))
 }

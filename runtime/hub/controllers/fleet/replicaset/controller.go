@@ -42,11 +42,13 @@ import (
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
@@ -79,6 +81,11 @@ type Controller struct {
 	rule             selection.Rule
 	works            works
 	awaited          selection.Awaited
+	// overrides is whether sets may have a WorkOverride, and limit how large a work may be,
+	// in bytes.
+	overrides bool
+	limit     int
+	rendered  rendered
 }
 
 // Options say how rollouts proceed.
@@ -87,11 +94,18 @@ type Options struct {
 	NeedsProgressing bool
 	// Rule is which clusters the decisions of placements may name.
 	Rule selection.Rule
+	// Overrides is whether the hub serves WorkOverrides.
+	Overrides bool
+	// ManifestLimit is the greatest total size of a work's manifests, in bytes.
+	ManifestLimit int
 }
 
 // NewController makes the controller. live reads past the cache.
 func NewController(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock, o Options) *Controller {
-	return &Controller{client: c, live: live, events: recorder, clock: clk, needsProgressing: o.NeedsProgressing, rule: o.Rule, works: liveWorks(live)}
+	return &Controller{
+		client: c, live: live, events: recorder, clock: clk, needsProgressing: o.NeedsProgressing, rule: o.Rule,
+		works: liveWorks(live), overrides: o.Overrides, limit: o.ManifestLimit,
+	}
 }
 
 // Register adds the controller to a manager.
@@ -108,7 +122,7 @@ func (c *Controller) Register(m manager.Manager) error {
 	c.works = works{Reader: m.GetClient(), of: func(label string) client.ListOption {
 		return client.MatchingFields{bySet: label}
 	}}
-	return builder.ControllerManagedBy(m).
+	b := builder.ControllerManagedBy(m).
 		Named("manifestworkreplicaset").
 		// Its own reports, too: one that was made from an older state of the set is
 		// checked again.
@@ -125,8 +139,19 @@ func (c *Controller) Register(m manager.Manager) error {
 		Watches(&clusterv1beta2.ManagedClusterSetBinding{}, handler.EnqueueRequestsFromMapFunc(c.ofChoice),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&workv1.ManifestWork{}, workEvents(), builder.WithPredicates(watch.Changed(workChanged))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(patch.RetryConflicts(c))
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	if c.overrides {
+		err := m.GetFieldIndexer().IndexField(
+			context.Background(), &workv1alpha1.ManifestWorkReplicaSet{}, byOverride, overridesOf)
+		if err != nil {
+			return err
+		}
+		b = b.Watches(&v1alpha1.WorkOverride{}, handler.EnqueueRequestsFromMapFunc(c.ofOverride),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+			Watches(&clusterv1.ManagedCluster{}, watch.After(gather, handler.EnqueueRequestsFromMapFunc(c.ofContent)),
+				builder.WithPredicates(watch.Changed(override.Changed)))
+	}
+	return b.Complete(patch.RetryConflicts(c))
 }
 
 // Reconcile brings the works of one set in line with its template and its
@@ -136,6 +161,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err := c.client.Get(ctx, r.NamespacedName, set); err != nil {
 		if apierrors.IsNotFound(err) {
 			c.awaited.Remember(r.NamespacedName, nil)
+			c.rendered.forget(r.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -156,7 +182,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("gather what the ManifestWorkReplicaSet %s depends on: %w", r.NamespacedName, err)
 	}
-	c.awaited.Remember(r.NamespacedName, s.refused())
+	c.awaited.Remember(r.NamespacedName, append(s.refused(), s.contents.without()...))
 	p := decide(s, c.clock.Now(), c.needsProgressing)
 	if len(p.writes) > 0 {
 		behind, err := c.behind(ctx, s)
@@ -193,6 +219,7 @@ func (c *Controller) report(ctx context.Context, set *workv1alpha1.ManifestWorkR
 	if refused != "" && (before == nil || before.Message != refused) {
 		c.events.Eventf(set, nil, corev1.EventTypeWarning, cluster.EventClustersNotSelected, "Select", "%s", text.Cut(refused, limits.EventNote))
 	}
+	c.announce(set, p.overridden)
 	if p.gates != nil {
 		said := ""
 		if before := meta.FindStatusCondition(set.Status.Conditions, muster.ConditionGatesOpen); before != nil {
@@ -207,10 +234,26 @@ func (c *Controller) report(ctx context.Context, set *workv1alpha1.ManifestWorkR
 		if p.gates == nil {
 			meta.RemoveStatusCondition(&status.Conditions, muster.ConditionGatesOpen)
 		}
+		if p.overridden == nil {
+			meta.RemoveStatusCondition(&status.Conditions, muster.ConditionOverridden)
+		}
 		status.Summary = p.summary()
 		status.PlacementsSummary = p.placementSummaries()
 		return p.conditions(set.Namespace, failed)
 	})
+}
+
+// announce has an event say what a set's override lacks, when that is new.
+func (c *Controller) announce(set *workv1alpha1.ManifestWorkReplicaSet, now *metav1.Condition) {
+	if now == nil || now.Status == metav1.ConditionTrue {
+		return
+	}
+	before := meta.FindStatusCondition(set.Status.Conditions, now.Type)
+	if before != nil && before.Message == now.Message {
+		return
+	}
+	c.events.Eventf(set, nil, corev1.EventTypeWarning, now.Reason, "Override", "%s",
+		text.Cut(now.Message, limits.EventNote))
 }
 
 // reportInvalidName reports a set whose works can't be labelled.

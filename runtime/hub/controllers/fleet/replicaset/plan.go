@@ -17,6 +17,7 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/selection"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
@@ -26,6 +27,8 @@ type snapshot struct {
 	placements []placement
 	// works are all that have the set's label. Nobody may change them.
 	works []*workv1.ManifestWork
+	// contents are what its clusters are to have.
+	contents contents
 }
 
 // placement is what a placement that the set names has selected.
@@ -60,8 +63,20 @@ func (c *Controller) snapshot(ctx context.Context, set *workv1alpha1.ManifestWor
 		s.placements = append(s.placements, p)
 	}
 	var err error
-	s.works, err = c.cached(ctx, set)
+	if s.works, err = c.cached(ctx, set); err != nil {
+		return s, err
+	}
+	s.contents, err = c.contents(ctx, set, s.selected())
 	return s, err
+}
+
+// selected are the clusters of all placements, sorted.
+func (s snapshot) selected() []string {
+	all := sets.Set[string]{}
+	for _, p := range s.placements {
+		all = all.Union(p.Clusters)
+	}
+	return sets.List(all)
 }
 
 func (c *Controller) placement(ctx context.Context, namespace string, ref workv1alpha1.LocalPlacementReference) (placement, error) {
@@ -78,13 +93,16 @@ type plan struct {
 	recheck time.Duration
 	// gates says whether the rollout goes on; nil where there are no gates.
 	gates *metav1.Condition
+	// overridden says whether each cluster has its own content; nil where there is no
+	// override.
+	overridden *metav1.Condition
 }
 
-// write gives a cluster the template.
+// write gives a cluster its content.
 type write struct {
 	cluster   string
 	placement int // the outcome that it belongs to
-	// work is the cluster's, which has another template or other labels, or nil
+	// work is the cluster's, which has another content or other labels, or nil
 	// where there is none.
 	work *workv1.ManifestWork
 }
@@ -92,15 +110,15 @@ type write struct {
 // outcome is the state of a placement's clusters.
 type outcome struct {
 	placement
-	// works are those that have the template, and are to stay.
+	// works are those that have the content of their cluster, and are to stay.
 	works []*workv1.ManifestWork
-	// succeeded counts the clusters that are done with the template.
+	// succeeded counts the clusters that are done with it.
 	succeeded int
 }
 
 // decide plans a pass. It depends on nothing but its arguments.
 func decide(s snapshot, now time.Time, needsProgressing bool) plan {
-	d := decider{set: s.set, template: workdigest.Of(s.set.Spec.ManifestWorkTemplate), now: now, needsProgressing: needsProgressing}
+	d := decider{set: s.set, contents: s.contents, now: now, needsProgressing: needsProgressing}
 	d.gated, d.unreadable = rollout.ReadGates(s.set.Annotations)
 	byPlacement := map[string][]*workv1.ManifestWork{}
 	for _, w := range s.works {
@@ -120,7 +138,7 @@ func decide(s snapshot, now time.Time, needsProgressing bool) plan {
 			d.remove(w)
 		}
 	}
-	d.plan.gates = d.gates()
+	d.plan.gates, d.plan.overridden = d.gates(), s.contents.condition()
 	slices.SortFunc(d.plan.deletes, func(a, b *workv1.ManifestWork) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -129,7 +147,7 @@ func decide(s snapshot, now time.Time, needsProgressing bool) plan {
 
 type decider struct {
 	set              *workv1alpha1.ManifestWorkReplicaSet
-	template         string
+	contents         contents
 	now              time.Time
 	needsProgressing bool
 	gated            rollout.Gated
@@ -144,11 +162,14 @@ type decider struct {
 // to be handed out.
 func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bool) {
 	o := outcome{placement: p}
-	keeping := stop || p.Problem != nil
+	keeping := stop || p.Problem != nil || d.contents.problem != nil
 	kept := d.sort(p, present, keeping)
 	var existing []rollout.ClusterStatus
 	for _, w := range kept {
-		if workdigest.Of(w.Spec) != d.template {
+		if d.contents.problem != nil && w.DeletionTimestamp.IsZero() {
+			o.works = append(o.works, w) // what it is to have is not known, and it stays as it is
+		}
+		if !d.has(w) {
 			continue
 		}
 		status := rollout.OfWork(w, d.needsProgressing)
@@ -164,6 +185,11 @@ func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bo
 		existing = append(existing, status)
 	}
 	if !keeping {
+		for _, cluster := range d.contents.without() {
+			if p.Clusters.Has(cluster) { // its work, if it has one, stays as it is
+				existing = append(existing, rollout.ClusterStatus{Cluster: cluster, Status: rollout.Failed})
+			}
+		}
 		result, err := rollout.Decide(p.strategy, p.Groups, existing, d.now)
 		o.Problem = err
 		d.holdBack(&result, p.Groups, kept)
@@ -181,16 +207,13 @@ func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bo
 
 // holdBack takes out of a result what waits for a gate.
 func (d *decider) holdBack(result *rollout.Result, groups []rollout.Group, kept map[string]*workv1.ManifestWork) {
-	has := func(cluster string) bool {
-		w := kept[cluster]
-		return w != nil && workdigest.Of(w.Spec) == d.template
-	}
+	has := func(cluster string) bool { return kept[cluster] != nil && d.has(kept[cluster]) }
 	if d.unreadable != nil {
 		result.ToRollout = slices.DeleteFunc(result.ToRollout,
 			func(s rollout.ClusterStatus) bool { return !has(s.Cluster) })
 		return
 	}
-	if hold := d.gated.Hold(result, groups, d.template, has, d.now); hold != nil {
+	if hold := d.gated.Hold(result, groups, override.Content(d.set), has, d.now); hold != nil {
 		d.holds = append(d.holds, hold)
 	}
 }
@@ -210,7 +233,7 @@ func (d *decider) gates() *metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, muster.ReasonNothingHeldBack,
 			"no cluster waits for a gate"
 	}
-	if approved := d.gated.Approved(d.template); approved != "" {
+	if approved := d.gated.Approved(override.Content(d.set)); approved != "" {
 		c.Message += "; " + approved
 	}
 	return &c
@@ -259,13 +282,18 @@ func (d *decider) remove(w *workv1.ManifestWork) {
 	}
 }
 
-// handOut plans to give a cluster the template, unless it has it already. A work
+// has reports whether a work has the content of its cluster.
+func (d *decider) has(w *workv1.ManifestWork) bool {
+	return workdigest.Of(w.Spec) == d.contents.of(w.Namespace)
+}
+
+// handOut plans to give a cluster its content, unless it has it already. A work
 // that is being deleted has to go first.
 func (d *decider) handOut(placement, cluster string, have *workv1.ManifestWork) {
 	if have != nil && !have.DeletionTimestamp.IsZero() {
 		return
 	}
-	if have != nil && workdigest.Of(have.Spec) == d.template && hasLabels(have, labelsOf(d.set, placement)) {
+	if have != nil && d.has(have) && hasLabels(have, labelsOf(d.set, placement)) {
 		return
 	}
 	d.plan.writes = append(d.plan.writes, write{cluster: cluster, placement: len(d.plan.outcomes), work: have})

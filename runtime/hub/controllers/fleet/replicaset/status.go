@@ -77,8 +77,14 @@ func (p plan) conditions(namespace string, failed error) []metav1.Condition {
 		rolledOut.Status, rolledOut.Reason = metav1.ConditionTrue, work.ReasonRolloutComplete
 	}
 	all := []metav1.Condition{verified, rolledOut, applied}
+	if o := p.overridden; o != nil {
+		if o.Status == metav1.ConditionFalse {
+			all[1].Message = o.Message
+		}
+		all = append(all, *o)
+	}
 	if p.gates != nil {
-		if p.gates.Status == metav1.ConditionFalse {
+		if p.gates.Status == metav1.ConditionFalse && all[1].Message == "" {
 			all[1].Message = p.gates.Message
 		}
 		all = append(all, *p.gates)

@@ -145,11 +145,14 @@ func (c *Controller) carryOut(ctx context.Context, set *workv1alpha1.ManifestWor
 
 // create makes the work of a cluster.
 func (c *Controller) create(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, cluster, placement string) (*workv1.ManifestWork, error) {
-	w := &workv1.ManifestWork{}
+	spec, err := c.specFor(ctx, set, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("make the work of the cluster %s: %w", cluster, err)
+	}
+	w := &workv1.ManifestWork{Spec: spec}
 	w.Namespace, w.GenerateName, w.Labels = cluster, set.Name, labelsOf(set, placement)
-	w.Spec = *set.Spec.ManifestWorkTemplate.DeepCopy()
 	markWriteOnly(w, set)
-	err := c.client.Create(ctx, w)
+	err = c.client.Create(ctx, w)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, nil // the cluster is being removed, and its placements will change
@@ -159,11 +162,15 @@ func (c *Controller) create(ctx context.Context, set *workv1alpha1.ManifestWorkR
 	return w, nil
 }
 
-// update gives a work the template. What others added to its metadata stays.
+// update gives a work the content of its cluster. What others added to its metadata stays.
 func (c *Controller) update(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, have *workv1.ManifestWork, placement string) (*workv1.ManifestWork, error) {
+	spec, err := c.specFor(ctx, set, have.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("update the work %s: %w", client.ObjectKeyFromObject(have), err)
+	}
 	w := have.DeepCopy()
 	change := func() error {
-		w.Spec = *set.Spec.ManifestWorkTemplate.DeepCopy()
+		w.Spec = *spec.DeepCopy()
 		if w.Labels == nil {
 			w.Labels = map[string]string{}
 		}
@@ -171,7 +178,7 @@ func (c *Controller) update(ctx context.Context, set *workv1alpha1.ManifestWorkR
 		markWriteOnly(w, set)
 		return c.client.Update(ctx, w)
 	}
-	err := change()
+	err = change()
 	if apierrors.IsConflict(err) { // mostly the agent, which writes finalizers and the status
 		err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			w = &workv1.ManifestWork{}
