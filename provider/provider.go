@@ -171,6 +171,7 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 		placement.NewDecisionsDataSource,
 		placement.NewPreviewDataSource,
 		access.NewSubject,
+		replicaset.NewRendered,
 		addon.NewClusterAddOnsDataSource,
 	}...)
 }

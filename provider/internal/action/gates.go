@@ -9,13 +9,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/action/schema"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
-	"github.com/muster-fleet/terraform-provider-muster/internal/workdigest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
@@ -82,7 +82,7 @@ func (r *run) findGated(ctx context.Context) (gated, error) {
 	s := &workv1alpha1.ManifestWorkReplicaSet{}
 	err := r.find(ctx, s, &workv1alpha1.ManifestWorkReplicaSetList{}, "replica set", namespace, name)
 	return gated{s, "replica set " + namespace + "/" + name,
-		func() string { return workdigest.Of(s.Spec.ManifestWorkTemplate) }}, err
+		func() string { return override.Content(s) }}, err
 }
 
 // annotate changes an annotation of the object that was read.

@@ -72,17 +72,9 @@ func predicates() field {
 			},
 		},
 		func(p placement) *[]clusterv1beta1.ClusterPredicate { return &p.Spec.Predicates },
-		labelSelector(func(p predicate) *metav1.LabelSelector { return &p.RequiredClusterSelector.LabelSelector }),
-		claimSelector(func(p predicate) *claims { return &p.RequiredClusterSelector.ClaimSelector }),
-		attribute.TextList("cel_expressions",
-			schema.ListAttribute{
-				MarkdownDescription: "Expressions in the Common Expression Language over the variable " +
-					"`managedCluster`, such as `managedCluster.status.version.kubernetes == \"v1.33.1\"`, that all " +
-					"have to be true.",
-				Optional:   true,
-				Validators: []validator.List{listvalidator.ValueStringsAre(attribute.NotEmpty())},
-			},
-			func(p predicate) *[]string { return &p.RequiredClusterSelector.CELSelector.CELExpressions }))
+		attribute.ClusterSelectorFields(func(p predicate) *clusterv1beta1.ClusterSelector {
+			return &p.RequiredClusterSelector
+		})...)
 }
 
 // checkPredicate refuses a predicate that sets nothing. It would select every cluster,
@@ -95,21 +87,6 @@ func checkPredicate(at path.Path, predicate attribute.Values, diags *diag.Diagno
 			"cluster. Terraform leaves out attributes that it does not know: check their spelling. To select every "+
 			"cluster, leave the predicate out.", at, strings.Join(names, ", ")))
 	}
-}
-
-type claims = clusterv1beta1.ClusterClaimSelector
-
-func labelSelector[P any](at func(P) *metav1.LabelSelector) attribute.Field[P] {
-	return attribute.LabelSelectorField("Selects by the labels of the managed cluster.", at)
-}
-
-func claimSelector[P any](at func(P) *claims) attribute.Field[P] {
-	return attribute.Object("claim_selector",
-		schema.SingleNestedAttribute{
-			MarkdownDescription: "Selects by the cluster's claims, as if they were labels.", Optional: true,
-		}, at,
-		attribute.MatchExpressions("Conditions on claims; all of them have to match.",
-			func(c *claims) *[]metav1.LabelSelectorRequirement { return &c.MatchExpressions }))
 }
 
 func tolerations() field {
@@ -312,8 +289,12 @@ func decisionStrategy() field {
 						"a group name has 2 to 63 letters, digits, hyphens, underscores and dots, with a letter or "+
 							"digit at both ends")),
 				func(g group) *string { return &g.GroupName }),
-			labelSelector(func(g group) *metav1.LabelSelector { return &g.GroupClusterSelector.LabelSelector }),
-			claimSelector(func(g group) *claims { return &g.GroupClusterSelector.ClaimSelector })),
+			attribute.ClusterLabelsField(func(g group) *metav1.LabelSelector {
+				return &g.GroupClusterSelector.LabelSelector
+			}),
+			attribute.ClusterClaimsField(func(g group) *clusterv1beta1.ClusterClaimSelector {
+				return &g.GroupClusterSelector.ClaimSelector
+			})),
 	).EmptyIsNone()
 }
 

@@ -33,7 +33,11 @@ func questions(ctx context.Context, p crud.Previewing[replicaSet]) ([]preview.Qu
 		}
 		decided = append(decided, preview.Decided{Placement: ref.Name, Clusters: clusters})
 	}
-	all := preview.OfReplicaSet(set, decided, works.Items)
+	own, err := templateOf(ctx, p.Client, set)
+	if err != nil {
+		return nil, fmt.Errorf("the override of the replica set: %w", err)
+	}
+	all := preview.OfReplicaSet(set, own, decided, works.Items)
 	if len(all) == 0 && !p.Deletes {
 		return nil, fmt.Errorf("the placements of the replica set select no clusters yet, so there is nobody to ask")
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 )
 
 type (
@@ -92,16 +93,22 @@ func specTable() attribute.Table[replicaSet] {
 		func(object replicaSet) *workv1.ManifestWorkSpec { return &object.Spec.ManifestWorkTemplate },
 		"What happens to a work's objects when it is deleted. If omitted, they are deleted with it. "+
 			"A work that the hub deletes by `ttl_seconds_after_finished` is re-created by the replica set.")
-	return append(append(options, content().Table()...),
+	fields := append(append(options, content().Table()...),
 		attribute.LabelsField[replicaSet]("Labels of the replica set. A work gets them too, the next time its "+
 			"manifests are rolled out."),
 		attribute.AnnotationsBeside[replicaSet]("Annotations of the replica set. The works don't get them. That of "+
-			"its gates is `gates`.", attribute.BesideGates(nil)).
+			"its gates is `gates`, that of its override `values` and `overrides`.",
+			attribute.BesideGates(map[string]string{
+				muster.OverrideAnnotation: "use values and overrides",
+			})).
 			Importing(func(key string) bool {
 				return key != work.WriteOnlyAnnotation && key != muster.RolloutGatesAnnotation &&
+					key != muster.OverrideAnnotation &&
 					attribute.ImportableAnnotation(key)
 			}),
 		attribute.GatesField[replicaSet](),
+	)
+	return append(append(fields, overrideFields()...),
 		placementsField(),
 		attribute.Text("cascade_deletion_policy", schema.StringAttribute{
 			MarkdownDescription: "How the replica set is deleted. The works are deleted either way. `Background`: " +
@@ -135,6 +142,9 @@ func hooks() crud.Hooks[replicaSet] {
 	h := content().Hooks()
 	h.Validate, h.Plan, h.Follow = validate, plan, follow
 	h.Preview = func(ctx context.Context, p crud.Previewing[replicaSet]) {
+		if checkClusters(ctx, p); p.Diagnostics.HasError() {
+			return
+		}
 		workload.Preview(ctx, p, what(p.Object), func(ctx context.Context) ([]preview.Question, error) {
 			return questions(ctx, p)
 		})
@@ -250,17 +260,22 @@ func validate(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics)
 	diags.Append(config.GetAttribute(ctx, path.Root("namespace"), &namespace)...)
 	diags.Append(config.GetAttribute(ctx, path.Root("name"), &name)...)
 	checkReplicaSetLabel(namespace, name, diags)
-	c := workload.Of(ctx, config, diags)
+	c, values := workload.Of(ctx, config, diags), attribute.ValuesOf(ctx, config, diags)
 	if !diags.HasError() {
-		diags.Append(c.Check(workload.OfWorks())...)
+		rules := workload.OfWorks()
+		if overridden(values) {
+			rules = rules.FilledIn(override.HasPlaceholder)
+		}
+		diags.Append(c.Check(rules)...)
 		manifestwork.CheckOptions(ctx, config, c, diags)
 	}
+	checkOverride(values, diags)
 }
 
 // plan keeps the old wording of manifests where the new one means the same, and what the
 // hub reports where nothing changes.
 func plan(
-	ctx context.Context, _ *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+	ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 ) bool {
 	if req.Plan.Raw.IsNull() {
 		return false
@@ -271,7 +286,9 @@ func plan(
 	}
 	changes := attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw)
 	respecified := changed || changes.In(
-		"delete_option", "manifest_configs", "executor", "placements", "cascade_deletion_policy")
+		"delete_option", "manifest_configs", "executor", "placements", "cascade_deletion_policy",
+		"values", "overrides")
+	planOverride(ctx, r, attribute.ValuesOf(ctx, resp.Plan, &resp.Diagnostics), &resp.Diagnostics)
 	workload.PlanReports(ctx, req, resp, respecified,
 		[]string{"summary", "placement_summaries", "conditions"}, "rolled_out")
 	return changed || changes.Beyond(append(append(specTable(), statusTable()...).Unwritten(),

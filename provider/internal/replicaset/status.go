@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -196,6 +197,9 @@ func sameWorks(a, b attribute.Values) bool {
 		var names []string
 		for _, ref := range object.Spec.PlacementRefs {
 			names = append(names, ref.Name)
+		}
+		if own := object.Annotations[muster.OverrideAnnotation]; own != "" {
+			names = append(names, " "+own)
 		}
 		return object.Spec.ManifestWorkTemplate, attribute.Sorted(names)
 	}

@@ -20,9 +20,12 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
@@ -118,6 +121,10 @@ func (m *waitModel) missing(object replicaSet, written *replicaSetMark) []string
 			missing = append(missing, c.String()+": "+why)
 		}
 	}
+	if !override.Reported(object) {
+		missing = append(missing,
+			muster.ConditionOverridden+": the hub has yet to look at the last change of the override")
+	}
 	if m.RolledOut.ValueBool() && meta.IsStatusConditionFalse(have, work.ConditionPlacementVerified) {
 		missing = append(missing, "rolled_out: "+work.ConditionPlacementVerified+" is False")
 	}
@@ -139,7 +146,10 @@ type awaited struct {
 	// replica set was seen.
 	template   string
 	generation int64
-	works      []*workv1.ManifestWork
+	// own are the digests of what each cluster is to have of a replica set with an
+	// override; nil where that is the template.
+	own   map[string]string
+	works []*workv1.ManifestWork
 }
 
 // follow looks at each change of the replica set and of its works.
@@ -152,11 +162,17 @@ func (a *awaited) follow(ctx context.Context, look func() (bool, error)) error {
 				if !exists {
 					return false, errors.New("it was deleted meanwhile")
 				}
+				template := override.Content(seen)
+				var own map[string]string
+				if a.template != template { // nobody else writes it
+					own = ownDigests(ctx, a.client, seen)
+				}
 				a.mu.Lock()
 				defer a.mu.Unlock()
 				*a.object = *seen.DeepCopy()
-				if a.template == "" || a.generation != seen.Generation {
-					a.template, a.generation = workdigest.Of(seen.Spec.ManifestWorkTemplate), seen.Generation
+				if a.template != template || a.generation != seen.Generation {
+					a.template, a.generation = template, seen.Generation
+					a.own = own
 				}
 				return look()
 			})
@@ -178,6 +194,26 @@ func (a *awaited) follow(ctx context.Context, look func() (bool, error)) error {
 			})
 		},
 	)
+}
+
+// ownDigests are the digests of what the clusters of the fleet get of a set with an override:
+// none for clusters that get nothing, and nil for a set without one.
+func ownDigests(ctx context.Context, client *kube.Client, set replicaSet) map[string]string {
+	template, err := templateOf(ctx, client, set)
+	if template == nil && err == nil {
+		return nil
+	}
+	own := map[string]string{}
+	clusters := &clusterv1.ManagedClusterList{}
+	if err != nil || client.List(ctx, clusters, kube.ListOptions{}) != nil {
+		return own
+	}
+	for i := range clusters.Items {
+		if spec, err := template.For(ctx, &clusters.Items[i]); err == nil {
+			own[clusters.Items[i].Name] = workdigest.Of(spec)
+		}
+	}
+	return own
 }
 
 // FollowWorks shows works, by cluster and name and without their objects, whenever one
@@ -211,7 +247,11 @@ func (a *awaited) troubles() []kube.Trouble {
 	}
 	var present []*workv1.ManifestWork
 	for _, w := range a.works {
-		if w.DeletionTimestamp == nil && workdigest.Of(w.Spec) == a.template {
+		wanted := a.template
+		if a.own != nil {
+			wanted = a.own[w.Namespace]
+		}
+		if w.DeletionTimestamp == nil && workdigest.Of(w.Spec) == wanted {
 			present = append(present, w)
 		}
 	}
@@ -222,6 +262,10 @@ func (a *awaited) troubles() []kube.Trouble {
 // agents can't apply, and rollouts that have stopped.
 func troublesOf(set replicaSet, works []*workv1.ManifestWork, now time.Time) []kube.Trouble {
 	var troubles []kube.Trouble
+	c := meta.FindStatusCondition(set.Status.Conditions, muster.ConditionOverridden)
+	if c != nil && c.Status == metav1.ConditionFalse && override.Reported(set) {
+		troubles = append(troubles, kube.Trouble{Text: c.Message, After: workload.LastingPatience})
+	}
 	byPlacement := map[string][]rollout.ClusterStatus{}
 	for _, w := range works {
 		troubles = append(troubles, workload.TroublesIn(w)...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -54,6 +55,33 @@ func OfWorks() Rules {
 		},
 		Kinds: CheckObject,
 	}
+}
+
+// FilledIn are rules for objects in whose texts something is filled in later: what open
+// reports of a text is not known yet, so that nothing is said of it.
+func (r Rules) FilledIn(open func(text string) bool) Rules {
+	kinds := r.Kinds
+	r.Kinds = func(object map[string]any) []Problem {
+		unknown := map[string]bool{}
+		var walk func(at string, value any)
+		walk = func(at string, value any) {
+			switch v := value.(type) {
+			case map[string]any:
+				for key, field := range v {
+					walk(JoinPath(at, key), field)
+				}
+			case []any:
+				for i, element := range v {
+					walk(fmt.Sprintf("%s[%d]", at, i), element)
+				}
+			case string:
+				unknown[at] = open(v)
+			}
+		}
+		walk("", object)
+		return slices.DeleteFunc(kinds(object), func(p Problem) bool { return unknown[p.Path] })
+	}
+	return r
 }
 
 // Check finds what is wrong with the content of a configuration as far as it is

@@ -3,6 +3,7 @@ package attribute
 import (
 	"fmt"
 
+	"github.com/hashicorp/terraform-plugin-framework-validators/listvalidator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -10,6 +11,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 )
 
 // LabelSelectorField is the field label_selector.
@@ -73,4 +76,38 @@ func checkRequirement(at path.Path, requirement Values, diags *diag.Diagnostics)
 					Place(at), operator))
 		}
 	}
+}
+
+// ClusterSelectorFields select clusters by their labels, claims and by expressions.
+func ClusterSelectorFields[P any](at func(P) *clusterv1beta1.ClusterSelector) []Field[P] {
+	return []Field[P]{
+		ClusterLabelsField(func(p P) *metav1.LabelSelector { return &at(p).LabelSelector }),
+		ClusterClaimsField(func(p P) *clusterv1beta1.ClusterClaimSelector { return &at(p).ClaimSelector }),
+		TextList("cel_expressions",
+			schema.ListAttribute{
+				MarkdownDescription: "Expressions in the Common Expression Language over the variable " +
+					"`managedCluster`, such as `managedCluster.status.version.kubernetes == \"v1.33.1\"`, that all " +
+					"have to be true.",
+				Optional:   true,
+				Validators: []validator.List{listvalidator.ValueStringsAre(NotEmpty())},
+			},
+			func(p P) *[]string { return &at(p).CELSelector.CELExpressions }),
+	}
+}
+
+// ClusterLabelsField selects clusters by their labels.
+func ClusterLabelsField[P any](at func(P) *metav1.LabelSelector) Field[P] {
+	return LabelSelectorField("Selects by the labels of the managed cluster.", at)
+}
+
+// ClusterClaimsField selects clusters by their claims.
+func ClusterClaimsField[P any](at func(P) *clusterv1beta1.ClusterClaimSelector) Field[P] {
+	return Object("claim_selector",
+		schema.SingleNestedAttribute{
+			MarkdownDescription: "Selects by the cluster's claims, as if they were labels.", Optional: true,
+		}, at,
+		MatchExpressions("Conditions on claims; all of them have to match.",
+			func(c *clusterv1beta1.ClusterClaimSelector) *[]metav1.LabelSelectorRequirement {
+				return &c.MatchExpressions
+			}))
 }
