@@ -51,6 +51,8 @@ func RolloutState(s *workv1alpha1.ManifestWorkReplicaSet) (Level, string) {
 		return Waiting, what + " has not been looked at by the hub yet."
 	case verified.Status == metav1.ConditionFalse && verified.Reason == work.ReasonPlacementDecisionEmpty:
 		return Warning, what + " has no clusters: its placements select none."
+	case lacking(s) != nil:
+		return Problem, fmt.Sprintf("%s does not reach all clusters: %s.", what, override.Said(lacking(s).Message))
 	case verified.Status == metav1.ConditionFalse:
 		return Problem, what + " is not rolled out: its placements can't be used."
 	case sum.Degraded > 0:
@@ -76,6 +78,15 @@ func RolloutState(s *workv1alpha1.ManifestWorkReplicaSet) (Level, string) {
 // heldBack is the condition that says what gate a replica set waits for; nil when none.
 func heldBack(s *workv1alpha1.ManifestWorkReplicaSet) *metav1.Condition {
 	c := meta.FindStatusCondition(s.Status.Conditions, muster.ConditionGatesOpen)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return c
+}
+
+// lacking is the condition that says what clusters lack of an override; nil when none does.
+func lacking(s *workv1alpha1.ManifestWorkReplicaSet) *metav1.Condition {
+	c := meta.FindStatusCondition(s.Status.Conditions, muster.ConditionOverridden)
 	if c == nil || c.Status != metav1.ConditionFalse {
 		return nil
 	}
@@ -185,8 +196,8 @@ func (f *RolloutFacts) has(w *workv1.ManifestWork) bool {
 
 // overridden is why clusters don't get what they are to have; none when all do.
 func (f *RolloutFacts) overridden() []Cause {
-	c := meta.FindStatusCondition(f.Set.Status.Conditions, muster.ConditionOverridden)
-	if c == nil || c.Status != metav1.ConditionFalse {
+	c := lacking(f.Set)
+	if c == nil {
 		return nil
 	}
 	cause := Cause{Level: Problem, Evidence: []string{says(c, f.Now)},

@@ -181,8 +181,12 @@ func ReferenceOf(annotations map[string]string) (Reference, error) {
 	return Reference{Name: name, Digest: digest}, nil
 }
 
-// ErrNotThere marks an override that is named and not there, or that says something else.
-var ErrNotThere = errors.New("the override is not there")
+// NotThereError is that of a WorkOverride that a set names, and that is not there or says
+// something else.
+type NotThereError string
+
+// Error implements error.
+func (e NotThereError) Error() string { return string(e) }
 
 // Spec is what the reference leads to. get reads the WorkOverride of a name in the set's
 // namespace; its error is returned as it is, unless it is that there is none.
@@ -193,19 +197,13 @@ func (r Reference) Spec(get func(name string) (*v1alpha1.WorkOverride, error)) (
 	o, err := get(r.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w: the set's namespace has no WorkOverride %s", ErrNotThere, r.Name)
+		return nil, NotThereError(fmt.Sprintf("the set's namespace has no WorkOverride %s: write it, or correct the "+
+			"set's annotation %s", r.Name, muster.OverrideAnnotation))
 	case err != nil:
 		return nil, err
 	case r.Digest != "" && r.Digest != Digest(o.Spec):
-		return nil, fmt.Errorf(
-			"%w: the WorkOverride %s has the digest %s, and the set's annotation %s asks for %s: write the "+
-				"one that is meant",
-			ErrNotThere,
-			r.Name,
-			Digest(o.Spec),
-			muster.OverrideAnnotation,
-			r.Digest,
-		)
+		return nil, NotThereError(fmt.Sprintf("the WorkOverride %s has the digest %s, and the set's annotation %s asks "+
+			"for %s: write the one that is meant", r.Name, Digest(o.Spec), muster.OverrideAnnotation, r.Digest))
 	}
 	return &o.Spec, nil
 }
@@ -237,6 +235,14 @@ const largest = 2 << 20
 // About begins the message of the condition Overridden: it says which override the hub has
 // looked at, as a change of one gives the set no new generation.
 func About(digest string) string { return "override " + digest + ": " }
+
+// Said is the message of the condition Overridden without its beginning.
+func Said(message string) string {
+	if _, said, ok := strings.Cut(message, ": "); ok && strings.HasPrefix(message, "override ") {
+		return said
+	}
+	return message
+}
 
 // Reported reports whether the hub has looked at the override that a set has now: false while
 // the condition Overridden is about another one, or is missing, or is left from one that is

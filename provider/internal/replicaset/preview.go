@@ -11,6 +11,7 @@ import (
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 )
 
 // questions are what to ask about the works of a replica set: in all clusters that its
@@ -33,9 +34,12 @@ func questions(ctx context.Context, p crud.Previewing[replicaSet]) ([]preview.Qu
 		}
 		decided = append(decided, preview.Decided{Placement: ref.Name, Clusters: clusters})
 	}
-	own, err := templateOf(ctx, p.Client, set)
-	if err != nil {
-		return nil, fmt.Errorf("the override of the replica set: %w", err)
+	var own *override.Template
+	if !p.Deletes {
+		var err error
+		if own, err = templateOf(ctx, p.Client, set); err != nil {
+			return nil, fmt.Errorf("the override of the replica set: %w", err)
+		}
 	}
 	all := preview.OfReplicaSet(set, own, decided, works.Items)
 	if len(all) == 0 && !p.Deletes {

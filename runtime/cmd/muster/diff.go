@@ -32,6 +32,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -174,6 +175,11 @@ func (d document) isOf(kind string) bool {
 	return gvk.Group == work.GroupName && gvk.Kind == kind
 }
 
+func (d document) isOverride() bool {
+	gvk := d.object.GroupVersionKind()
+	return gvk.Group == muster.GroupName && gvk.Kind == "WorkOverride"
+}
+
 // readDocuments reads the manifests in files and directories.
 func readDocuments(names []string, in io.Reader) ([]document, error) {
 	var all []document
@@ -258,8 +264,19 @@ func (o diffOptions) questions(
 ) ([]preview.Question, error) {
 	var plain []document
 	var questions []preview.Question
+	given := map[types.NamespacedName]*v1alpha1.WorkOverride{}
+	for _, d := range documents {
+		if d.isOverride() {
+			o := &v1alpha1.WorkOverride{}
+			if err := d.into(o); err != nil {
+				return nil, err
+			}
+			given[client.ObjectKeyFromObject(o)] = o
+		}
+	}
 	for _, d := range documents {
 		switch {
+		case d.isOverride(): // for the replica sets that name it
 		case d.isOf("ManifestWork"):
 			mw := &workv1.ManifestWork{}
 			if err := d.into(mw); err != nil {
@@ -278,7 +295,7 @@ func (o diffOptions) questions(
 			if err := d.into(set); err != nil {
 				return nil, err
 			}
-			more, err := ofReplicaSet(ctx, hub, set)
+			more, err := ofReplicaSet(ctx, hub, set, given)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", d.where, err)
 			}
@@ -395,11 +412,13 @@ func selectedBy(ctx context.Context, hub client.Client, namespace, name string) 
 	return names, nil
 }
 
-// ofReplicaSet asks about the works of a replica set.
+// ofReplicaSet asks about the works of a replica set. The WorkOverrides that are given take
+// the place of those on the hub.
 func ofReplicaSet(
 	ctx context.Context,
 	hub client.Client,
 	set *workv1alpha1.ManifestWorkReplicaSet,
+	given map[types.NamespacedName]*v1alpha1.WorkOverride,
 ) ([]preview.Question, error) {
 	works := &workv1.ManifestWorkList{}
 	label := client.MatchingLabels{work.ReplicaSetLabel: set.Namespace + "." + set.Name}
@@ -407,8 +426,12 @@ func ofReplicaSet(
 		return nil, fmt.Errorf("list the works of the replica set %s/%s: %w", set.Namespace, set.Name, err)
 	}
 	own, err := override.Of(set, func(name string) (*v1alpha1.WorkOverride, error) {
+		key := types.NamespacedName{Namespace: set.Namespace, Name: name}
+		if o := given[key]; o != nil {
+			return o, nil
+		}
 		o := &v1alpha1.WorkOverride{}
-		return o, hub.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, o)
+		return o, hub.Get(ctx, key, o)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the override of the replica set %s/%s: %w", set.Namespace, set.Name, err)

@@ -192,7 +192,7 @@ func TestASetWaitsForItsOverride(t *testing.T) {
 	w.mustDeliver("")
 	w.mustSay(
 		muster.ReasonOverrideNotFound,
-		"nothing is handed out: the override is not there: the set's namespace has no WorkOverride differs",
+		"nothing is handed out: the set's namespace has no WorkOverride differs",
 	)
 
 	digest := w.override(regional)

@@ -221,8 +221,9 @@ func (c *Controller) template(
 		from = fmt.Sprint(from, " ", o.UID, o.Generation)
 		return o, err
 	})
+	var notThere override.NotThereError
 	switch {
-	case errors.Is(err, override.ErrNotThere):
+	case errors.As(err, &notThere):
 		return nil, muster.ReasonOverrideNotFound, err
 	case err != nil:
 		return nil, "", fmt.Errorf("read the WorkOverride %s: %w", ref.Name, err)
