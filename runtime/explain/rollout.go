@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,7 +18,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
@@ -33,8 +31,9 @@ type RolloutFacts struct {
 	Read      bool
 	// Clusters are by name, as far as they could be read.
 	Clusters map[string]*clusterv1.ManagedCluster
-	// Own is what each cluster is to have of a set with an override; nil for others.
-	Own *override.Template
+	// Own is the digest of what a cluster is to have of a set with an override, and "" of one
+	// that lacks something; nil for sets without one.
+	Own func(*clusterv1.ManagedCluster) string
 	Now time.Time
 }
 
@@ -52,7 +51,8 @@ func RolloutState(s *workv1alpha1.ManifestWorkReplicaSet) (Level, string) {
 	case verified.Status == metav1.ConditionFalse && verified.Reason == work.ReasonPlacementDecisionEmpty:
 		return Warning, what + " has no clusters: its placements select none."
 	case lacking(s) != nil:
-		return Problem, fmt.Sprintf("%s does not reach all clusters: %s.", what, override.Said(lacking(s).Message))
+		return Problem, fmt.Sprintf("%s does not reach all clusters: %s.", what,
+			rollout.SaidOfOverride(lacking(s).Message))
 	case verified.Status == metav1.ConditionFalse:
 		return Problem, what + " is not rolled out: its placements can't be used."
 	case sum.Degraded > 0:
@@ -184,14 +184,10 @@ func (f *RolloutFacts) groups(placement string) []rollout.Group {
 
 // has reports whether a work has what its cluster is to have.
 func (f *RolloutFacts) has(w *workv1.ManifestWork) bool {
-	wanted := f.Set.Spec.ManifestWorkTemplate
 	if f.Own != nil && f.Clusters[w.Namespace] != nil {
-		var err error
-		if wanted, err = f.Own.For(context.Background(), f.Clusters[w.Namespace]); err != nil {
-			return false
-		}
+		return workdigest.Of(w.Spec) == f.Own(f.Clusters[w.Namespace])
 	}
-	return workdigest.Of(w.Spec) == workdigest.Of(wanted)
+	return workdigest.Of(w.Spec) == workdigest.Of(f.Set.Spec.ManifestWorkTemplate)
 }
 
 // overridden is why clusters don't get what they are to have; none when all do.

@@ -26,6 +26,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
 const (
@@ -202,8 +203,10 @@ func (r Reference) Spec(get func(name string) (*v1alpha1.WorkOverride, error)) (
 	case err != nil:
 		return nil, err
 	case r.Digest != "" && r.Digest != Digest(o.Spec):
-		return nil, NotThereError(fmt.Sprintf("the WorkOverride %s has the digest %s, and the set's annotation %s asks "+
-			"for %s: write the one that is meant", r.Name, Digest(o.Spec), muster.OverrideAnnotation, r.Digest))
+		return nil, NotThereError(
+			fmt.Sprintf("the WorkOverride %s has the digest %s, and the set's annotation %s asks "+
+				"for %s: write the one that is meant", r.Name, Digest(o.Spec), muster.OverrideAnnotation, r.Digest),
+		)
 	}
 	return &o.Spec, nil
 }
@@ -232,18 +235,6 @@ func Of(
 // largest is larger than any work that a store takes, in bytes.
 const largest = 2 << 20
 
-// About begins the message of the condition Overridden: it says which override the hub has
-// looked at, as a change of one gives the set no new generation.
-func About(digest string) string { return "override " + digest + ": " }
-
-// Said is the message of the condition Overridden without its beginning.
-func Said(message string) string {
-	if _, said, ok := strings.Cut(message, ": "); ok && strings.HasPrefix(message, "override ") {
-		return said
-	}
-	return message
-}
-
 // Reported reports whether the hub has looked at the override that a set has now: false while
 // the condition Overridden is about another one, or is missing, or is left from one that is
 // gone. Of a WorkOverride that is named without a digest nobody knows.
@@ -258,7 +249,7 @@ func Reported(set *workv1alpha1.ManifestWorkReplicaSet) bool {
 	case ref.Inline != nil:
 		ref.Digest = Digest(*ref.Inline)
 	}
-	return c != nil && strings.HasPrefix(c.Message, About(ref.Digest))
+	return c != nil && strings.HasPrefix(c.Message, rollout.AboutOverride(ref.Digest))
 }
 
 // Content identifies what a replica set hands out, to all of its clusters together: its

@@ -5,16 +5,54 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
+
+// ownKinds are the kinds of Kubernetes of which a strategic patch knows the keys of lists.
+var ownKinds = sync.OnceValue(func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		admissionv1.AddToScheme,
+		appsv1.AddToScheme,
+		autoscalingv1.AddToScheme,
+		autoscalingv2.AddToScheme,
+		batchv1.AddToScheme,
+		coordinationv1.AddToScheme,
+		corev1.AddToScheme,
+		discoveryv1.AddToScheme,
+		networkingv1.AddToScheme,
+		policyv1.AddToScheme,
+		rbacv1.AddToScheme,
+		schedulingv1.AddToScheme,
+		storagev1.AddToScheme,
+	} {
+		utilruntime.Must(add(s))
+	}
+	return s
+})
 
 // patch is an override of manifests that was read.
 type patch struct {
@@ -94,7 +132,7 @@ func (p *patch) selects(m *unstructured.Unstructured) bool {
 
 // fits checks that the patch can be applied to a manifest of a kind.
 func (p *patch) fits(m *unstructured.Unstructured) error {
-	if p.kind == v1alpha1.PatchStrategic && !scheme.Scheme.Recognizes(m.GroupVersionKind()) {
+	if p.kind == v1alpha1.PatchStrategic && !ownKinds().Recognizes(m.GroupVersionKind()) {
 		return fmt.Errorf("%s.type: Strategic is for Kubernetes' own kinds, and %s (%s) is none: choose Merge or JSON",
 			p.field, m.GetKind(), m.GetAPIVersion())
 	}
@@ -120,7 +158,7 @@ func (p *patch) apply(m []byte, kind *unstructured.Unstructured, limit int) (out
 	case v1alpha1.PatchMerge:
 		out, err = jsonpatch.MergePatch(m, p.raw)
 	default:
-		object, unknown := scheme.Scheme.New(kind.GroupVersionKind())
+		object, unknown := ownKinds().New(kind.GroupVersionKind())
 		if unknown != nil {
 			return nil, fmt.Errorf("%s.patch: %w", p.field, unknown)
 		}

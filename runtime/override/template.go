@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/internal/workcheck"
+	"github.com/muster-fleet/terraform-provider-muster/internal/workdigest"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
@@ -190,6 +191,15 @@ func (t *Template) For(ctx context.Context, cluster *clusterv1.ManagedCluster) (
 		return out, fmt.Errorf("what the cluster would get: %w", err)
 	}
 	return out, workcheck.Options("manifestConfigs", out.ManifestConfigs)
+}
+
+// DigestFor is the digest of what a cluster gets; "" where it gets nothing.
+func (t *Template) DigestFor(ctx context.Context, cluster *clusterv1.ManagedCluster) string {
+	spec, err := t.For(ctx, cluster)
+	if err != nil {
+		return ""
+	}
+	return workdigest.Of(spec)
 }
 
 // rendering makes what one cluster gets.

@@ -34,7 +34,9 @@ func TestHostileOverrides(t *testing.T) {
 	tenant := testfleet.Client(t, hub.Tenant(t, namespace, "overrider",
 		rbacv1.PolicyRule{APIGroups: []string{muster.GroupName}, Resources: []string{"workoverrides"}, Verbs: verbs}))
 
-	binding := &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
+	binding := &clusterv1beta2.ManagedClusterSetBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"},
+	}
 	binding.Spec.ClusterSet = "default"
 	testkit.Must(t, admin.Create(ctx, binding))
 	placement := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "all"}}

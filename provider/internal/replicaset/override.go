@@ -67,11 +67,12 @@ func valuesField() attribute.Field[overrideSpec] {
 	return attribute.Objects(
 		"values",
 		schema.ListNestedAttribute{
-			MarkdownDescription: "What differs from cluster to cluster. `{{REGION}}` in a text of the objects stands for " +
-				"the value named `REGION`; a text that is nothing but a placeholder becomes a number or a boolean where " +
-				"the value is one. `{{CLUSTER_NAME}}` and `{{CLUSTER_URL}}` stand for the cluster's name and the address " +
-				"of its API server, as soon as `values` or `overrides` is set. A cluster without a value gets nothing new, " +
-				"and keeps what it has. See the guide [Values per cluster](../guides/overrides.md).",
+			MarkdownDescription: "What differs from cluster to cluster. `{{REGION}}` in a text of the objects stands " +
+				"for the value named `REGION`; a text that is nothing but a placeholder becomes a number or a " +
+				"boolean where the value is one. `{{CLUSTER_NAME}}` and `{{CLUSTER_URL}}` stand for the cluster's " +
+				"name and the address of its API server, as soon as `values` or `overrides` is set. A cluster " +
+				"without a value gets nothing new, and keeps what it has. See the guide [Values per " +
+				"cluster](../guides/overrides.md).",
 			Optional: true,
 			NestedObject: schema.NestedAttributeObject{
 				Validators: []validator.Object{attribute.ExactlyOne("label", "claim", "expression")},
@@ -102,8 +103,9 @@ func patchesField() attribute.Field[overrideSpec] {
 	selector := func(p manifestPatch) *clusterv1beta1.ClusterSelector { return &p.ClusterSelector }
 	return attribute.Objects("overrides",
 		schema.ListNestedAttribute{
-			MarkdownDescription: "Patches of objects in some clusters, in this order, before placeholders are filled in.",
-			Optional:            true,
+			MarkdownDescription: "Patches of objects in some clusters, in this order, before placeholders are filled " +
+				"in.",
+			Optional: true,
 		},
 		func(s overrideSpec) *[]v1alpha1.ManifestOverride { return &s.Overrides },
 		append(
@@ -123,9 +125,9 @@ func patchesField() attribute.Field[overrideSpec] {
 					func(m *v1alpha1.ManifestSelector) **string { return &m.Name }),
 			),
 			attribute.Text("type", schema.StringAttribute{
-				MarkdownDescription: "`Merge`: `patch` is merged into the object (RFC 7396). `Strategic`: as `Merge`, and " +
-					"lists of Kubernetes' own kinds are merged by their keys, as `kubectl patch` does. `JSON`: a list of " +
-					"operations (RFC 6902).",
+				MarkdownDescription: "`Merge`: `patch` is merged into the object (RFC 7396). `Strategic`: as " +
+					"`Merge`, and lists of Kubernetes' own kinds are merged by their keys, as `kubectl patch` does. " +
+					"`JSON`: a list of operations (RFC 6902).",
 				Required:   true,
 				Validators: attribute.OneOf(v1alpha1.PatchMerge, v1alpha1.PatchStrategic, v1alpha1.PatchJSON),
 			}, func(p manifestPatch) *v1alpha1.OverridePatch { return &p.Type }),
@@ -180,7 +182,8 @@ var fieldOfOverride = regexp.MustCompile(`^spec\.(values|overrides)(?:\[(\d+)\])
 // placeOfOverride is the attribute that an error is about, and what it says with the names of
 // attributes.
 func placeOfOverride(err error) (path.Path, string) {
-	said := strings.NewReplacer("spec.values", "values", "spec.overrides", "overrides", "clusterSelector.celSelector.celExpressions",
+	said := strings.NewReplacer("spec.values", "values", "spec.overrides", "overrides",
+		"clusterSelector.celSelector.celExpressions",
 		"cel_expressions", "clusterSelector", "the selectors", ".manifests", ".object").
 		Replace(err.Error())
 	found := fieldOfOverride.FindStringSubmatch(err.Error())
@@ -208,8 +211,10 @@ func planOverride(ctx context.Context, r *crud.Resource, values attribute.Values
 		diags.AddAttributeError(
 			path.Root(at),
 			"The hub has no overrides",
-			"The hub would give every cluster the objects as they are written, with their placeholders: it needs to be a "+
-				"muster hub with the feature gate WorkOverride, which is on by default. Leave out values and overrides, or use "+
+			"The hub would give every cluster the objects as they are written, with their placeholders: it needs "+
+				"to be a "+
+				"muster hub with the feature gate WorkOverride, which is on by default. Leave out values and "+
+				"overrides, or use "+
 				"such a hub.",
 		)
 	}
@@ -267,7 +272,8 @@ func checkClusters(ctx context.Context, p crud.Previewing[replicaSet]) {
 		path.Root(at),
 		"Clusters without their own content",
 		fmt.Sprintf(
-			"%s could not give %d of %d selected clusters what they are to have:\n\n%s\n\nGive the clusters what is missing, "+
+			"%s could not give %d of %d selected clusters what they are to have:\n\n%s\n\nGive the clusters what "+
+				"is missing, "+
 				"give the value a default, or have the placement leave them out.",
 			attribute.Capitalize(what(p.Object)),
 			len(without),

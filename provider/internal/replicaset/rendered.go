@@ -26,11 +26,11 @@ import (
 func NewRendered() datasource.DataSource {
 	return crud.Query{
 		Type: "rendered_manifests",
-		Description: "What one cluster gets of a `muster_manifest_work_replica_set` with `values` and `overrides`: its " +
-			"manifests as they are in that cluster. It is worked out by the provider, from the managed cluster as it is on " +
-			"the hub, so that it needs no replica set. See the guide [Values per cluster](../guides/overrides.md).\n\n" +
-			"Terraform takes a data source with a sensitive attribute for sensitive as a whole: show what is not secret with " +
-			"`nonsensitive`.",
+		Description: "What one cluster gets of a `muster_manifest_work_replica_set` with `values` and `overrides`: " +
+			"its manifests as they are in that cluster. It is worked out by the provider, from the managed cluster " +
+			"as it is on the hub, so that it needs no replica set. See the guide [Values per " +
+			"cluster](../guides/overrides.md).\n\nTerraform takes a data source with a sensitive attribute for " +
+			"sensitive as a whole: show what is not secret with `nonsensitive`.",
 		Attributes: func() map[string]schema.Attribute {
 			table := attribute.Table[replicaSet](overrideFields())
 			all := attribute.InputAttributes(table.Attributes())
@@ -42,7 +42,8 @@ func NewRendered() datasource.DataSource {
 				ElementType: types.StringType,
 			}
 			all["rendered"] = schema.ListAttribute{
-				MarkdownDescription: "The objects as the cluster gets them, each as JSON.", Computed: true, Sensitive: true,
+				MarkdownDescription: "The objects as the cluster gets them, each as " +
+					"JSON.", Computed: true, Sensitive: true,
 				ElementType: types.StringType,
 			}
 			return all
@@ -55,7 +56,8 @@ func NewRendered() datasource.DataSource {
 }
 
 func render(ctx context.Context, a *crud.Asking, values attribute.Values) {
-	if a.Diagnostics.Append(workload.ContentOf(values).Check(workload.OfWorks().FilledIn(override.HasPlaceholder))...); a.Diagnostics.HasError() {
+	rules := workload.OfWorks().FilledIn(override.HasPlaceholder)
+	if a.Diagnostics.Append(workload.ContentOf(values).Check(rules)...); a.Diagnostics.HasError() {
 		return
 	}
 	set := &workv1alpha1.ManifestWorkReplicaSet{}
@@ -63,7 +65,7 @@ func render(ctx context.Context, a *crud.Asking, values attribute.Values) {
 	attribute.Table[replicaSet](overrideFields()).Write(values, set)
 	objects, _ := workload.ContentOf(values).Known()
 	for _, o := range objects {
-		m := workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(o.JSON)}}
+		m := workv1.Manifest{RawExtension: runtime.RawExtension{Raw: o.JSON}}
 		set.Spec.ManifestWorkTemplate.Workload.Manifests = append(set.Spec.ManifestWorkTemplate.Workload.Manifests, m)
 	}
 	refuse := func(err error) {

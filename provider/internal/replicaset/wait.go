@@ -209,9 +209,7 @@ func ownDigests(ctx context.Context, client *kube.Client, set replicaSet) map[st
 		return own
 	}
 	for i := range clusters.Items {
-		if spec, err := template.For(ctx, &clusters.Items[i]); err == nil {
-			own[clusters.Items[i].Name] = workdigest.Of(spec)
-		}
+		own[clusters.Items[i].Name] = template.DigestFor(ctx, &clusters.Items[i])
 	}
 	return own
 }

@@ -298,10 +298,13 @@ func (r *Reader) Rollout(key types.NamespacedName) (explain.Explanation, error) 
 		return explain.Explanation{}, err
 	}
 	// Without it the hub's own report says what is wrong.
-	f.Own, _ = override.Of(f.Set, func(name string) (*musterv1alpha1.WorkOverride, error) {
+	own, err := override.Of(f.Set, func(name string) (*musterv1alpha1.WorkOverride, error) {
 		o := &musterv1alpha1.WorkOverride{}
 		return o, r.object(types.NamespacedName{Namespace: key.Namespace, Name: name}, o)
 	})
+	if err == nil && own != nil {
+		f.Own = func(mc *clusterv1.ManagedCluster) string { return own.DigestFor(r.ctx, mc) }
+	}
 	works, decisions, clusters := &workv1.ManifestWorkList{}, &clusterv1beta1.PlacementDecisionList{},
 		&clusterv1.ManagedClusterList{}
 	const out = "how far it is in which cluster is"

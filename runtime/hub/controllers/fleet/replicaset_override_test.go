@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -129,6 +130,38 @@ func TestEachClusterGetsItsOwnContent(t *testing.T) {
 	w.reconcile()
 	w.mustDeliver("a/p={{REGION}} b/p={{REGION}} c/p={{REGION}}")
 	w.mustSay("")
+}
+
+// Of a hundred clusters, the one whose label changes gets another work.
+func TestOneLabelIsOneWork(t *testing.T) {
+	var names, labels []string
+	for i := range 100 {
+		name := fmt.Sprintf("c%03d", i)
+		names, labels = append(names, name), append(labels, fmt.Sprintf("%s=r%d", name, i%3))
+	}
+	w := newOverridden(t, strings.Join(names, " "), "0:"+strings.Join(names, ","))
+	w.override(regional)
+	w.labels(strings.Join(labels, " "))
+	w.reconcile()
+	w.finish(strings.Join(names, " "))
+	generations := map[string]int64{}
+	for _, mw := range w.works() {
+		generations[mw.Namespace] = mw.Generation
+	}
+	if len(generations) != len(names) {
+		t.Fatalf("%d clusters have works", len(generations))
+	}
+	w.labels("c042=mars")
+	w.reconcile()
+	for _, mw := range w.works() {
+		changed := mw.Generation != generations[mw.Namespace]
+		if changed != (mw.Namespace == w.full("c042")) {
+			t.Errorf("the work in %s was written: %t", mw.Namespace, changed)
+		}
+	}
+	if n := w.writes.During(func() { w.reconcile() }); n != 0 {
+		t.Errorf("a pass after it writes %d times", n)
+	}
 }
 
 func TestAClusterWithoutAValueKeepsWhatItHas(t *testing.T) {

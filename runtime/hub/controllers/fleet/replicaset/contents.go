@@ -25,6 +25,7 @@ import (
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
 const (
@@ -105,7 +106,7 @@ func (c contents) condition() *metav1.Condition {
 		out.Message = "each cluster has its own content"
 	}
 	if c.digest != "" {
-		out.Message = override.About(c.digest) + out.Message
+		out.Message = rollout.AboutOverride(c.digest) + out.Message
 	}
 	out.Message = text.Cut(out.Message, limits.ConditionMessage)
 	return out
@@ -168,8 +169,8 @@ func (c *Controller) contents(
 		return out, err
 	}
 	out.override, out.problem, out.reason = true, err, reason
-	if err != nil {
-		return out, nil
+	if out.problem != nil {
+		return out, nil // the condition says so
 	}
 	known := c.rendered.get(client.ObjectKeyFromObject(set))
 	out.each = make(map[string]content, len(clusters))
