@@ -143,8 +143,9 @@ resource "muster_manifest_work_replica_set" "override" {
 		return overriding + `
 data "muster_rendered_manifests" "override" {
   managed_cluster = muster_managed_cluster.override["` + cluster + `"].name
-  manifests       = ["{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop}, data: {at: " +
-	"'{{REGION}}'}}"]
+  manifests = [
+    "{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop}, data: {at: '{{REGION}}'}}"
+  ]
   ` + patched + `
 }
 output "rendered" { value = nonsensitive(jsondecode(data.muster_rendered_manifests.override.rendered[0]).data) }

@@ -12,8 +12,8 @@ func BenchmarkForACluster(b *testing.B) {
 	for name, spec := range map[string]string{
 		"label":      region,
 		"expression": `{values: [{name: REGION, expression: 'managedCluster.metadata.labels["region"]'}]}`,
-		"patch": `{values: [{name: REGION, label: region}], overrides: [{manifests: {kind: Deployment}, type: Strategic, ` +
-			`patch: {spec: {replicas: 3}}}]}`,
+		"patch": `{values: [{name: REGION, label: region}], overrides: [{manifests: {kind: Deployment}, ` +
+			`type: Strategic, patch: {spec: {replicas: 3}}}]}`,
 	} {
 		b.Run(name, func(b *testing.B) {
 			o, err := override.Read(specOf(b, spec))

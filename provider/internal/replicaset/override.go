@@ -84,16 +84,18 @@ func valuesField() attribute.Field[overrideSpec] {
 			attribute.Required("What placeholders call the value: upper-case letters, digits and `_`."),
 			func(v overrideValue) *string { return &v.Name },
 		),
-		attribute.TextPointer("label", attribute.Optional("Label of the managed cluster that has the value."),
+		attribute.TextPointer("label", attribute.Optional("Label of the managed cluster that has the value.",
+			attribute.ValidKey("label")),
 			func(v overrideValue) **string { return &v.Label }),
 		attribute.TextPointer("claim", attribute.Optional("Claim of the managed cluster that has the value. Its agent "+
-			"writes claims."),
+			"writes claims.", attribute.LengthBetween(1, 253)),
 			func(v overrideValue) **string { return &v.Claim }),
 		attribute.TextPointer("expression", attribute.Optional("Expression in the Common Expression Language over the "+
 			"variable `managedCluster`, whose result is a text, a number or a boolean. It sees the name, labels, "+
-			"annotations, addresses, version and claims of the cluster."),
+			"annotations, addresses, version and claims of the cluster.", attribute.LengthBetween(1, 4096)),
 			func(v overrideValue) **string { return &v.Expression }),
-		attribute.TextPointer("default", attribute.Optional("Value of clusters without the label or the claim."),
+		attribute.TextPointer("default", attribute.Optional("Value of clusters without the label or the claim.",
+			attribute.LengthBetween(0, 1024)),
 			func(v overrideValue) **string { return &v.Default }),
 	).
 		At("spec.values")
@@ -115,13 +117,16 @@ func patchesField() attribute.Field[overrideSpec] {
 				attribute.RequiredObject("Objects to change, as they are in the configuration. One of "+
 					"them has to match at least."),
 				func(p manifestPatch) *v1alpha1.ManifestSelector { return &p.Manifests },
-				attribute.Text("kind", attribute.Required("Kind, such as `Deployment`."),
+				attribute.Text("kind", attribute.Required("Kind, such as `Deployment`.", attribute.NotEmpty()),
 					func(m *v1alpha1.ManifestSelector) *string { return &m.Kind }),
-				attribute.TextPointer("group", attribute.Optional("API group of the kind; every group if omitted."),
+				attribute.TextPointer("group",
+					attribute.Optional("API group of the kind, `\"\"` for the core group; every group if omitted.",
+						attribute.LengthBetween(0, 253)),
 					func(m *v1alpha1.ManifestSelector) **string { return &m.Group }),
-				attribute.TextPointer("namespace", attribute.Optional("Namespace; every one if omitted."),
+				attribute.TextPointer("namespace",
+					attribute.Optional("Namespace; every one if omitted.", attribute.NotEmpty()),
 					func(m *v1alpha1.ManifestSelector) **string { return &m.Namespace }),
-				attribute.TextPointer("name", attribute.Optional("Name; every one if omitted."),
+				attribute.TextPointer("name", attribute.Optional("Name; every one if omitted.", attribute.NotEmpty()),
 					func(m *v1alpha1.ManifestSelector) **string { return &m.Name }),
 			),
 			attribute.Text("type", schema.StringAttribute{

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,6 +37,7 @@ func NewRendered() datasource.DataSource {
 			all := attribute.InputAttributes(table.Attributes())
 			all["managed_cluster"] = schema.StringAttribute{
 				MarkdownDescription: "Name of the managed cluster.", Required: true,
+				Validators: []validator.String{attribute.ValidClusterName()},
 			}
 			all["manifests"] = schema.ListAttribute{
 				MarkdownDescription: "Objects as YAML or JSON, as in the replica set.", Required: true, Sensitive: true,
