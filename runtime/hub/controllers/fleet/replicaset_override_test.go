@@ -250,6 +250,16 @@ func TestASetWaitsForItsOverride(t *testing.T) {
 	w.mustDeliver("a/p=eu")
 	w.mustSay(muster.ReasonOverrideUnusable, "{{REGION}} is none of the values", "did you mean {{REGIO}}?")
 
+	// A cluster that is not selected any more loses its work nevertheless.
+	w.member("b", w.name)
+	w.place("p", "0:b")
+	w.reconcile()
+	w.mustDeliver("")
+	w.place("p", "0:a")
+	w.override(`{values: [{name: REGION, expression: '"eu"'}]}`)
+	w.reconcile()
+	w.mustDeliver("a/p=eu")
+
 	w.controller = replicaset.NewController(w.counting, w.counting, w.events, w.clock, replicaset.Options{})
 	w.reconcile()
 	w.mustDeliver("a/p=eu")

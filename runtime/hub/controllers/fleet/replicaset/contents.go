@@ -45,6 +45,8 @@ type contents struct {
 	all string
 	// override is whether the set has one; then each cluster has its own.
 	override bool
+	// template makes it; nil without an override, and while there is a problem.
+	template *override.Template
 	// problem is why nobody knows what any cluster is to have.
 	problem error
 	reason  string // of the condition
@@ -164,11 +166,12 @@ func (c *Controller) contents(
 	}
 	switch {
 	case template == nil && err == nil:
+		c.rendered.forget(client.ObjectKeyFromObject(set))
 		return out, nil
 	case reason == "":
 		return out, err
 	}
-	out.override, out.problem, out.reason = true, err, reason
+	out.override, out.template, out.problem, out.reason = true, template, err, reason
 	if out.problem != nil {
 		return out, nil // the condition says so
 	}
@@ -246,15 +249,16 @@ func (c *Controller) template(
 	return known.template, muster.ReasonOverridden, nil
 }
 
-// specFor is what a cluster is to have now.
+// specFor is what a cluster is to have now, by the template of the pass; nil stands for a set
+// without an override.
 func (c *Controller) specFor(
 	ctx context.Context,
 	set *workv1alpha1.ManifestWorkReplicaSet,
+	template *override.Template,
 	cluster string,
 ) (workv1.ManifestWorkSpec, error) {
-	template, _, err := c.template(ctx, set)
-	if err != nil || template == nil {
-		return *set.Spec.ManifestWorkTemplate.DeepCopy(), err
+	if template == nil {
+		return *set.Spec.ManifestWorkTemplate.DeepCopy(), nil
 	}
 	mc := &clusterv1.ManagedCluster{}
 	if err := c.client.Get(ctx, client.ObjectKey{Name: cluster}, mc); err != nil {

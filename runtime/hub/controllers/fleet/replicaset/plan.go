@@ -96,6 +96,8 @@ type plan struct {
 	// overridden says whether each cluster has its own content; nil where there is no
 	// override.
 	overridden *metav1.Condition
+	// template makes the content of each cluster; nil where there is no override.
+	template *override.Template
 }
 
 // write gives a cluster its content.
@@ -138,7 +140,8 @@ func decide(s snapshot, now time.Time, needsProgressing bool) plan {
 			d.remove(w)
 		}
 	}
-	d.plan.gates, d.plan.overridden = d.gates(), s.contents.condition()
+	d.plan.gates = d.gates()
+	d.plan.overridden, d.plan.template = s.contents.condition(), s.contents.template
 	slices.SortFunc(d.plan.deletes, func(a, b *workv1.ManifestWork) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -162,7 +165,7 @@ type decider struct {
 // to be handed out.
 func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bool) {
 	o := outcome{placement: p}
-	keeping := stop || p.Problem != nil || d.contents.problem != nil
+	keeping := stop || p.Problem != nil
 	kept := d.sort(p, present, keeping)
 	var existing []rollout.ClusterStatus
 	for _, w := range kept {
@@ -184,7 +187,7 @@ func (d *decider) placement(p placement, present []*workv1.ManifestWork, stop bo
 		}
 		existing = append(existing, status)
 	}
-	if !keeping {
+	if !keeping && d.contents.problem == nil {
 		for _, cluster := range d.contents.without() {
 			if p.Clusters.Has(cluster) { // its work, if it has one, stays as it is
 				existing = append(existing, rollout.ClusterStatus{Cluster: cluster, Status: rollout.Failed})

@@ -19,6 +19,7 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 )
 
 // works is where the works of sets are found.
@@ -122,9 +123,9 @@ func (c *Controller) carryOut(ctx context.Context, set *workv1alpha1.ManifestWor
 	failed := apply.Parallel(len(p.writes), func(i int) (err error) {
 		w := p.writes[i]
 		if w.work == nil {
-			written[i], err = c.create(ctx, set, w.cluster, p.outcomes[w.placement].name)
+			written[i], err = c.create(ctx, set, p.template, w.cluster, p.outcomes[w.placement].name)
 		} else {
-			written[i], err = c.update(ctx, set, w.work, p.outcomes[w.placement].name)
+			written[i], err = c.update(ctx, set, p.template, w.work, p.outcomes[w.placement].name)
 		}
 		return err
 	})
@@ -144,8 +145,10 @@ func (c *Controller) carryOut(ctx context.Context, set *workv1alpha1.ManifestWor
 }
 
 // create makes the work of a cluster.
-func (c *Controller) create(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, cluster, placement string) (*workv1.ManifestWork, error) {
-	spec, err := c.specFor(ctx, set, cluster)
+func (c *Controller) create(
+	ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, template *override.Template, cluster, placement string,
+) (*workv1.ManifestWork, error) {
+	spec, err := c.specFor(ctx, set, template, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("make the work of the cluster %s: %w", cluster, err)
 	}
@@ -163,8 +166,11 @@ func (c *Controller) create(ctx context.Context, set *workv1alpha1.ManifestWorkR
 }
 
 // update gives a work the content of its cluster. What others added to its metadata stays.
-func (c *Controller) update(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, have *workv1.ManifestWork, placement string) (*workv1.ManifestWork, error) {
-	spec, err := c.specFor(ctx, set, have.Namespace)
+func (c *Controller) update(
+	ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet, template *override.Template, have *workv1.ManifestWork,
+	placement string,
+) (*workv1.ManifestWork, error) {
+	spec, err := c.specFor(ctx, set, template, have.Namespace)
 	if err != nil {
 		return nil, fmt.Errorf("update the work %s: %w", client.ObjectKeyFromObject(have), err)
 	}
