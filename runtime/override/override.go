@@ -56,39 +56,27 @@ const (
 type Override struct {
 	values  map[string]source
 	patches []patch
-	digest  string
 }
 
 // Read reads an override. Its error names the field, the reason and the remedy.
 func Read(spec v1alpha1.WorkOverrideSpec) (*Override, error) {
-	o := &Override{values: map[string]source{clusterName: nameSource{}, clusterURL: urlSource{}}, digest: Digest(spec)}
+	o := &Override{values: map[string]source{clusterName: nameSource{}, clusterURL: urlSource{}}}
 	if err := checkExpressions(spec); err != nil {
 		return nil, err
 	}
 	if len(spec.Values) > maxValues {
-		return nil, fmt.Errorf(
-			"spec.values: there are %d, and %d are allowed: join some of them",
-			len(spec.Values),
-			maxValues,
-		)
+		return nil, fmt.Errorf("spec.values: there are %d, and %d are allowed: join some of them", len(spec.Values),
+			maxValues)
 	}
 	if len(spec.Overrides) > maxOverrides {
-		return nil, fmt.Errorf(
-			"spec.overrides: there are %d, and %d are allowed: join some of them",
-			len(spec.Overrides),
-			maxOverrides,
-		)
+		return nil, fmt.Errorf("spec.overrides: there are %d, and %d are allowed: join some of them",
+			len(spec.Overrides), maxOverrides)
 	}
 	for i, v := range spec.Values {
 		field := fmt.Sprintf("spec.values[%d]", i)
 		if !nameShape.MatchString(v.Name) || len(v.Name) > maxName {
-			return nil, fmt.Errorf(
-				"%s.name: %q has to be upper-case letters, digits and _, beginning with a letter, %d at most, "+
-					"such as REGION",
-				field,
-				text.Cut(v.Name, 100),
-				maxName,
-			)
+			return nil, fmt.Errorf("%s.name: %q has to be upper-case letters, digits and _, beginning with a letter, "+
+				"%d at most, such as REGION", field, text.Cut(v.Name, 100), maxName)
 		}
 		if _, taken := o.values[v.Name]; taken {
 			return nil, fmt.Errorf("%s.name: %q is a value already: choose another name", field, v.Name)
@@ -128,7 +116,7 @@ func Digest(spec v1alpha1.WorkOverrideSpec) string {
 		data = []byte(err.Error()) // what was read from JSON can be written as JSON
 	}
 	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
+	return hex.EncodeToString(sum[:])
 }
 
 // Reference is the override of a replica set, as its annotation has it.
@@ -164,20 +152,13 @@ func ReferenceOf(annotations map[string]string) (Reference, error) {
 	name, digest, pinned := strings.Cut(value, "@")
 	problems := validation.IsDNS1123Subdomain(name)
 	if pinned && !digestShape.MatchString(digest) {
-		problems = append(
-			problems,
-			fmt.Sprintf("the digest behind @ has to be that of the WorkOverride's annotation %s",
-				muster.OverrideDigestAnnotation),
-		)
+		problems = append(problems, fmt.Sprintf("the digest behind @ has to be that of the WorkOverride's annotation "+
+			"%s", muster.OverrideDigestAnnotation))
 	}
 	if len(problems) > 0 {
-		return Reference{}, fmt.Errorf(
-			"the annotation %s: %q has to be the name of a WorkOverride in the set's namespace, "+
-				"name@digest, or the spec of one as JSON: %s",
-			muster.OverrideAnnotation,
-			text.Cut(value, 100),
-			strings.Join(problems, "; "),
-		)
+		return Reference{}, fmt.Errorf("the annotation %s: %q has to be the name of a WorkOverride in the set's "+
+			"namespace, name@digest, or the spec of one as JSON: %s", muster.OverrideAnnotation, text.Cut(value, 100),
+			strings.Join(problems, "; "))
 	}
 	return Reference{Name: name, Digest: digest}, nil
 }
@@ -203,10 +184,8 @@ func (r Reference) Spec(get func(name string) (*v1alpha1.WorkOverride, error)) (
 	case err != nil:
 		return nil, err
 	case r.Digest != "" && r.Digest != Digest(o.Spec):
-		return nil, NotThereError(
-			fmt.Sprintf("the WorkOverride %s has the digest %s, and the set's annotation %s asks "+
-				"for %s: write the one that is meant", r.Name, Digest(o.Spec), muster.OverrideAnnotation, r.Digest),
-		)
+		return nil, NotThereError(fmt.Sprintf("the WorkOverride %s has the digest %s, and the set's annotation %s "+
+			"asks for %s: write the one that is meant", r.Name, Digest(o.Spec), muster.OverrideAnnotation, r.Digest))
 	}
 	return &o.Spec, nil
 }
@@ -266,10 +245,10 @@ func Content(set *workv1alpha1.ManifestWorkReplicaSet) string {
 
 var nameShape = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
-var digestShape = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var digestShape = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// ErrMissing marks an error about a value that a cluster does not have.
-var ErrMissing = errors.New("the cluster has no value")
+// errMissing begins the error about a value that a cluster does not have.
+var errMissing = errors.New("the cluster has no value")
 
 // names are the known values, for messages.
 func (o *Override) names() []string { return sets.List(sets.KeySet(o.values)) }

@@ -96,7 +96,10 @@ func (o *Override) Bind(template workv1.ManifestWorkSpec, limit int) (*Template,
 		return nil, err
 	}
 	t.options = placeholder.Match(rest)
-	return t, o.known(rest, "the options of the template")
+	if err := o.known(rest, "the options of the template"); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // known checks that what placeholders stand for is known.

@@ -119,7 +119,7 @@ func (urlSource) of(_ context.Context, c *subject) (any, error) {
 			return at.URL, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: its ManagedCluster has no address in spec.managedClusterClientConfigs", ErrMissing)
+	return nil, fmt.Errorf("%w: its ManagedCluster has no address in spec.managedClusterClientConfigs", errMissing)
 }
 
 func (s labelSource) of(_ context.Context, c *subject) (any, error) {
@@ -138,7 +138,7 @@ func (s claimSource) of(_ context.Context, c *subject) (any, error) {
 
 func defaulted(fallback *string, missing, key string) (any, error) {
 	if fallback == nil {
-		return nil, fmt.Errorf("%w: "+missing, ErrMissing, key)
+		return nil, fmt.Errorf("%w: "+missing, errMissing, key)
 	}
 	return *fallback, nil
 }

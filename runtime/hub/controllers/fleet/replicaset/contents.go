@@ -48,13 +48,21 @@ type contents struct {
 	// template makes it; nil without an override, and while there is a problem.
 	template *override.Template
 	// problem is why nobody knows what any cluster is to have.
-	problem error
-	reason  string // of the condition
+	problem *problem
 	// digest is that of the override; "" when it could not be read.
 	digest string
 	// each is by the cluster's name.
 	each map[string]content
 }
+
+// problem is why an override can't be used, with the reason of the condition.
+type problem struct {
+	reason string
+	cause  error
+}
+
+func unusable(cause error) *problem { return &problem{muster.ReasonOverrideUnusable, cause} }
+func notThere(cause error) *problem { return &problem{muster.ReasonOverrideNotFound, cause} }
 
 // content is what one cluster is to have.
 type content struct {
@@ -91,7 +99,7 @@ func (c contents) condition() *metav1.Condition {
 	out := &metav1.Condition{Type: muster.ConditionOverridden, Status: metav1.ConditionFalse}
 	switch without := c.without(); {
 	case c.problem != nil:
-		out.Reason, out.Message = c.reason, "nothing is handed out: "+c.problem.Error()
+		out.Reason, out.Message = c.problem.reason, "nothing is handed out: "+c.problem.cause.Error()
 	case len(without) > 0:
 		var said []string
 		for _, name := range without {
@@ -129,7 +137,7 @@ type renderedSet struct {
 	// from is the set and the override that template was made of.
 	from     string
 	template *override.Template
-	problem  error
+	problem  *problem
 	each     map[string]content
 }
 
@@ -158,21 +166,21 @@ func (c *Controller) contents(
 	clusters []string,
 ) (contents, error) {
 	out := contents{all: workdigest.Of(set.Spec.ManifestWorkTemplate)}
-	template, reason, err := c.template(ctx, set)
+	template, problem, err := c.template(ctx, set)
+	if err != nil {
+		return out, err
+	}
+	if template == nil && problem == nil {
+		c.rendered.forget(client.ObjectKeyFromObject(set))
+		return out, nil
+	}
 	if ref, err := override.ReferenceOf(set.Annotations); err == nil {
 		if out.digest = ref.Digest; ref.Inline != nil {
 			out.digest = override.Digest(*ref.Inline)
 		}
 	}
-	switch {
-	case template == nil && err == nil:
-		c.rendered.forget(client.ObjectKeyFromObject(set))
-		return out, nil
-	case reason == "":
-		return out, err
-	}
-	out.override, out.template, out.problem, out.reason = true, template, err, reason
-	if out.problem != nil {
+	out.override, out.template, out.problem = true, template, problem
+	if problem != nil {
 		return out, nil // the condition says so
 	}
 	known := c.rendered.get(client.ObjectKeyFromObject(set))
@@ -202,21 +210,21 @@ func (c *Controller) contents(
 	return out, nil
 }
 
-// template is the template of a set with an override; nil for others. reason is that
-// of the condition, and "" for an error of the hub's own.
+// template is the template of a set with an override that can be used; nil for others. The
+// error is one of the hub's own.
 func (c *Controller) template(
 	ctx context.Context,
 	set *workv1alpha1.ManifestWorkReplicaSet,
-) (_ *override.Template, reason string, err error) {
+) (*override.Template, *problem, error) {
 	ref, err := override.ReferenceOf(set.Annotations)
 	if err != nil {
-		return nil, muster.ReasonOverrideUnusable, err
+		return nil, unusable(err), nil
 	}
 	if ref.None() {
-		return nil, "", nil
+		return nil, nil, nil
 	}
 	if !c.overrides {
-		return nil, muster.ReasonOverrideNotFound, errors.New("the hub's feature gate WorkOverride is off")
+		return nil, notThere(errors.New("the hub's feature gate WorkOverride is off")), nil
 	}
 	from := fmt.Sprint(set.UID, set.Generation, " ", set.Annotations[muster.OverrideAnnotation])
 	spec, err := ref.Spec(func(name string) (*v1alpha1.WorkOverride, error) {
@@ -225,28 +233,28 @@ func (c *Controller) template(
 		from = fmt.Sprint(from, " ", o.UID, o.Generation)
 		return o, err
 	})
-	var notThere override.NotThereError
+	var gone override.NotThereError
 	switch {
-	case errors.As(err, &notThere):
-		return nil, muster.ReasonOverrideNotFound, err
+	case errors.As(err, &gone):
+		return nil, notThere(gone), nil
 	case err != nil:
-		return nil, "", fmt.Errorf("read the WorkOverride %s: %w", ref.Name, err)
+		return nil, nil, fmt.Errorf("read the WorkOverride %s: %w", ref.Name, err)
 	}
 	known := c.rendered.get(client.ObjectKeyFromObject(set))
 	if known.from != from {
 		*known = renderedSet{from: from}
-		var read *override.Override
-		if read, known.problem = override.Read(*spec); known.problem == nil {
-			known.template, known.problem = read.Bind(set.Spec.ManifestWorkTemplate, c.limit)
+		read, err := override.Read(*spec)
+		if err == nil {
+			known.template, err = read.Bind(set.Spec.ManifestWorkTemplate, c.limit)
 		}
-		if known.problem != nil && ref.Name != "" {
-			known.problem = fmt.Errorf("the WorkOverride %s: %w", ref.Name, known.problem)
+		switch {
+		case err != nil && ref.Name != "":
+			known.problem = unusable(fmt.Errorf("the WorkOverride %s: %w", ref.Name, err))
+		case err != nil:
+			known.problem = unusable(err)
 		}
 	}
-	if known.problem != nil {
-		return nil, muster.ReasonOverrideUnusable, known.problem
-	}
-	return known.template, muster.ReasonOverridden, nil
+	return known.template, known.problem, nil
 }
 
 // specFor is what a cluster is to have now, by the template of the pass; nil stands for a set
