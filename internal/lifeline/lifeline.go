@@ -9,7 +9,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"sync/atomic"
+	"syscall"
 )
 
 // env is the variable by which the child knows of its lifeline. Its value is the
@@ -38,6 +40,9 @@ func Follow(ctx context.Context) (_ context.Context, remove func() error) {
 		return ctx, func() error { return nil }
 	}
 	_ = os.Unsetenv(env) // it is not for the child's own children
+	// The child's output may go to the parent. What it says after the parent's end must not
+	// end it before it has cleaned up.
+	signal.Ignore(syscall.SIGPIPE)
 	return follow(ctx, os.Stdin, folder)
 }
 
