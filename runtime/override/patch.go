@@ -31,8 +31,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
-// ownKinds are the kinds of Kubernetes of which a strategic patch knows the keys of lists.
-var ownKinds = sync.OnceValue(func() *runtime.Scheme {
+// kubernetesKinds are Kubernetes' own kinds, whose types say by which keys a strategic patch
+// merges lists.
+var kubernetesKinds = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		admissionv1.AddToScheme,
@@ -130,9 +131,23 @@ func (p *patch) selects(m *unstructured.Unstructured) bool {
 		is(p.manifests.Namespace, m.GetNamespace()) && is(p.manifests.Name, m.GetName())
 }
 
+// wanted says what a patch selects.
+func (p *patch) wanted() string {
+	words := []string{"kind " + p.manifests.Kind}
+	for _, field := range []struct {
+		name string
+		want *string
+	}{{"group", p.manifests.Group}, {"namespace", p.manifests.Namespace}, {"name", p.manifests.Name}} {
+		if field.want != nil {
+			words = append(words, fmt.Sprintf("%s %q", field.name, *field.want))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
 // fits checks that the patch can be applied to a manifest of a kind.
 func (p *patch) fits(m *unstructured.Unstructured) error {
-	if p.kind == v1alpha1.PatchStrategic && !ownKinds().Recognizes(m.GroupVersionKind()) {
+	if p.kind == v1alpha1.PatchStrategic && !kubernetesKinds().Recognizes(m.GroupVersionKind()) {
 		return fmt.Errorf("%s.type: Strategic is for Kubernetes' own kinds, and %s (%s) is none: choose Merge or JSON",
 			p.field, m.GetKind(), m.GetAPIVersion())
 	}
@@ -158,7 +173,7 @@ func (p *patch) apply(m []byte, kind *unstructured.Unstructured, limit int) (out
 	case v1alpha1.PatchMerge:
 		out, err = jsonpatch.MergePatch(m, p.raw)
 	default:
-		object, unknown := ownKinds().New(kind.GroupVersionKind())
+		object, unknown := kubernetesKinds().New(kind.GroupVersionKind())
 		if unknown != nil {
 			return nil, fmt.Errorf("%s.patch: %w", p.field, unknown)
 		}

@@ -123,20 +123,6 @@ func (o *Override) known(raw []byte, where string) error {
 	return nil
 }
 
-// wanted says what a patch selects.
-func (p *patch) wanted() string {
-	words := []string{"kind " + p.manifests.Kind}
-	for _, field := range []struct {
-		name string
-		want *string
-	}{{"group", p.manifests.Group}, {"namespace", p.manifests.Namespace}, {"name", p.manifests.Name}} {
-		if field.want != nil {
-			words = append(words, fmt.Sprintf("%s %q", field.name, *field.want))
-		}
-	}
-	return strings.Join(words, ", ")
-}
-
 func (t *Template) contents() string {
 	var all []string
 	for _, p := range t.parts {

@@ -262,7 +262,9 @@ func troublesOf(set replicaSet, works []*workv1.ManifestWork, now time.Time) []k
 	var troubles []kube.Trouble
 	c := meta.FindStatusCondition(set.Status.Conditions, muster.ConditionOverridden)
 	if c != nil && c.Status == metav1.ConditionFalse && override.Reported(set) {
-		troubles = append(troubles, kube.Trouble{Text: c.Message, After: workload.LastingPatience})
+		troubles = append(troubles, kube.Trouble{
+			Text: rollout.SaidOfOverride(c.Message), After: workload.LastingPatience,
+		})
 	}
 	byPlacement := map[string][]rollout.ClusterStatus{}
 	for _, w := range works {

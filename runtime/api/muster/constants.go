@@ -202,7 +202,7 @@ const VerbApprove = "approve"
 // cluster. It is the spec of a WorkOverride as JSON, or names a WorkOverride of the same
 // namespace: by its name, or as "name@digest". With a digest nothing is handed out while the
 // WorkOverride says something else. A set with an executor or with gates that names one needs
-// the digest: otherwise whoever writes WorkOverrides could change what is done in the
+// the digest: otherwise those who may write WorkOverrides could change what is done in the
 // executor's name, or what was approved.
 const OverrideAnnotation = "muster-fleet.io/override"
 

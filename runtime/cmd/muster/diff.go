@@ -262,7 +262,7 @@ func (o diffOptions) questions(
 	hub client.Client,
 	documents []document,
 ) ([]preview.Question, error) {
-	var plain []document
+	var plain, overrides []document
 	var questions []preview.Question
 	given := map[types.NamespacedName]*v1alpha1.WorkOverride{}
 	for _, d := range documents {
@@ -276,7 +276,8 @@ func (o diffOptions) questions(
 	}
 	for _, d := range documents {
 		switch {
-		case d.isOverride(): // for the replica sets that name it
+		case d.isOverride():
+			overrides = append(overrides, d) // for the replica sets that name it
 		case d.isOf("ManifestWork"):
 			mw := &workv1.ManifestWork{}
 			if err := d.into(mw); err != nil {
@@ -321,7 +322,8 @@ func (o diffOptions) questions(
 		}
 		return questions, nil
 	}
-	return o.ofObjects(ctx, hub, plain)
+	// Without a replica set, they are objects for a cluster that is a hub itself.
+	return o.ofObjects(ctx, hub, append(plain, overrides...))
 }
 
 func (d document) into(object client.Object) error {

@@ -60,7 +60,7 @@ func (workOverrides) Validate(_ context.Context, a admission.Attributes, _ admis
 // checkOverride checks the annotation that names the WorkOverride of a replica set. same is
 // whether the set's spec and the annotation are as before.
 //
-// Whoever may write WorkOverrides in the namespace can change what an override says. So where
+// All who may write WorkOverrides in the namespace can change what an override says. So where
 // more than the right to write the set is asked of its authors, as for an executor or for a
 // gate, the set has to name what it is to say, by its digest.
 func (p manifestWorkReplicaSets) checkOverride(now, before *workv1alpha1.ManifestWorkReplicaSet, same bool) error {
