@@ -84,6 +84,10 @@ const ClusterImport = "ClusterImport"
 // UserAccess is the feature of a hub with logical clouds and access requests.
 const UserAccess = "UserAccess"
 
+// Tunnel is the feature of a hub that carries users' connections to clusters that nobody
+// else reaches.
+const Tunnel = "Tunnel"
+
 // WorkPreview is the feature of a hub on which agents are asked, by WorkPreviews, what a
 // work would do in their clusters.
 const WorkPreview = "WorkPreview"

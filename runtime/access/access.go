@@ -108,6 +108,12 @@ func Endpoints(mc *clusterv1.ManagedCluster) (out []v1alpha1.Endpoint, problem s
 			out = append(out, v1alpha1.Endpoint{URL: c.URL, CABundle: c.CABundle})
 		}
 	}
+	if told, ok := mc.Annotations[muster.TunnelAnnotation]; ok && len(out) == 0 {
+		// Nobody else may reach it there, but the other end of a tunnel does.
+		if out, err := parseEndpoints("[" + told + "]"); err == nil {
+			return out, ""
+		}
+	}
 	if len(out) == 0 {
 		return nil, fmt.Sprintf("the hub does not know where the API server of the cluster is: start its agent with "+
 			"--spoke-external-server-urls, or give the ManagedCluster %s the annotation %s=[{\"url\":\"https://…\",\"caBundle\":\"…\"}]",

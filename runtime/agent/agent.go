@@ -123,10 +123,13 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 		part := o.part(local, hub, log)
 		if o.UserAccess {
 			running.Go(func() {
-				end(access.Run(ctx, access.Options{Part: part, HubHost: hub.Host, Annotate: hub.Annotate}))
+				end(access.Run(ctx, access.Options{
+					Part: part, HubHost: hub.Host, Annotate: hub.Annotate, Tunnels: o.Tunnels, Upgrades: hub.Upgrades,
+				}))
 			})
 		} else {
 			hub.Annotate(muster.UserAccessAnnotation, "")
+			hub.Annotate(muster.TunnelAnnotation, "")
 		}
 		if o.Features.Enabled(features.WorkPreview) {
 			running.Go(func() {

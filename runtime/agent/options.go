@@ -120,6 +120,9 @@ type Options struct {
 	// its owner allows (--user-access). The agent needs rights for it that are worth
 	// those of an administrator.
 	UserAccess bool
+	// Tunnels takes users with access to the cluster's API server through the hub
+	// (--tunnels). It needs UserAccess.
+	Tunnels bool
 
 	// AddOnKubeClientRegistrationAuth is how the agents of add-ons get credentials for
 	// the hub (--addon-kubeclient-registration-auth): csr, by client certificates, the

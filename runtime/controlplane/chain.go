@@ -22,6 +22,7 @@ import (
 	mutatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/authorization/union"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
@@ -30,6 +31,7 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/compatibility"
 	baseversion "k8s.io/component-base/version"
@@ -187,6 +189,11 @@ func buildGeneric(
 	if err := adjust(generic, o); err != nil {
 		return nil, err
 	}
+	if o.RightsChanged != nil {
+		if err := followRights(versionedInformers, o.RightsChanged); err != nil {
+			return nil, err
+		}
+	}
 	native, initializers, err := genericControlPlaneConfig(completed, generic, versionedInformers, storageFactory)
 	if err != nil {
 		return nil, fmt.Errorf("configure the built-in APIs: %w", err)
@@ -252,6 +259,36 @@ func assembleGeneric(
 	return controlplaneapiserver.CreateAggregatorServer(aggregation.Complete(), nativeServer.GenericAPIServer, crds, crdsServed, controlplaneapiserver.DefaultGenericAPIServicePriorities())
 }
 
+// ownVerbs gives requests verbs that Kubernetes doesn't have.
+type ownVerbs struct {
+	apirequest.RequestInfoResolver
+	set func(*apirequest.RequestInfo)
+}
+
+func (v ownVerbs) NewRequestInfo(r *http.Request) (*apirequest.RequestInfo, error) {
+	info, err := v.RequestInfoResolver.NewRequestInfo(r)
+	if err == nil {
+		v.set(info)
+	}
+	return info, err
+}
+
+// followRights calls changed when roles or their bindings have changed.
+func followRights(shared informers.SharedInformerFactory, changed func()) error {
+	news := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+	}
+	rbac := shared.Rbac().V1()
+	for _, i := range []cache.SharedIndexInformer{
+		rbac.Roles().Informer(), rbac.RoleBindings().Informer(), rbac.ClusterRoles().Informer(), rbac.ClusterRoleBindings().Informer(),
+	} {
+		if _, err := i.AddEventHandler(news); err != nil {
+			return fmt.Errorf("follow the rights of users: %w", err)
+		}
+	}
+	return nil
+}
+
 // adjust changes what has no option: the version that is served, more authorizers,
 // a guard, more ready checks.
 func adjust(generic *genericapiserver.Config, o Options) error {
@@ -265,6 +302,15 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 	// more, which no count of requests shows.
 	generic.DisabledPostStartHooks.Insert("peer-endpoint-reconciler-controller")
 	generic.RESTOptionsGetter = metered(generic.RESTOptionsGetter, o.Meter)
+	if o.Verb != nil {
+		generic.RequestInfoResolver = ownVerbs{genericapiserver.NewRequestInfoResolver(generic), o.Verb}
+	}
+	if len(o.LongRunning) > 0 {
+		isLong := generic.LongRunningFunc
+		generic.LongRunningFunc = func(r *http.Request, info *apirequest.RequestInfo) bool {
+			return isLong(r, info) || slices.Contains(o.LongRunning, info.Verb)
+		}
+	}
 	if o.FlowOf != nil {
 		fair := newFairness(o.FlowOf)
 		generic.FlowControl = fair

@@ -21,6 +21,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/utils/clock"
@@ -114,6 +115,14 @@ type Options struct {
 	// Guard, if set, is put in front of what carries out requests that were
 	// authorized.
 	Guard func(http.Handler) http.Handler
+	// Verb, if set, gives requests verbs that Kubernetes doesn't have. It may change what it
+	// is given, before anybody is asked whether the request is allowed.
+	Verb func(*request.RequestInfo)
+	// LongRunning are the verbs, beside Kubernetes' own, of requests that may last.
+	LongRunning []string
+	// RightsChanged, if set, is called when roles or their bindings have changed, and must
+	// not block. Only a Generic control plane calls it.
+	RightsChanged func()
 	// AdmissionPlugins run, in this order, before Kubernetes' own webhooks and policies.
 	AdmissionPlugins []extension.AdmissionPlugin
 	// Conversions convert custom resources between their versions.

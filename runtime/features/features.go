@@ -67,6 +67,10 @@ const (
 	// UserAccess, which upstream does not have, gives users of the hub access to
 	// groups of clusters: logical clouds.
 	UserAccess featuregate.Feature = "UserAccess"
+	// Tunnel, which upstream does not have, takes users to the API servers of clusters
+	// that nobody else reaches, through the hub. It needs UserAccess, agents that take
+	// part, and a right that no role has from the start.
+	Tunnel featuregate.Feature = "Tunnel"
 	// WorkOverride, which upstream does not have, lets the works of a replica set differ
 	// from cluster to cluster. It needs ManifestWorkReplicaSet.
 	WorkOverride featuregate.Feature = "WorkOverride"
@@ -163,6 +167,8 @@ func all() []gate {
 			"muster's own"},
 		{ClusterImport, onHub, false, "install agents through kubeconfigs in the namespace muster-imports; muster's own"},
 		{UserAccess, onHub, true, "give users of the hub access to groups of clusters (logical clouds); muster's own"},
+		{Tunnel, onHub, true, "take users with access to a cluster to its API server through the hub, where the " +
+			"cluster's agent takes part (--tunnels); muster's own; needs UserAccess"},
 		{WorkOverride, onHub, true, "let what a replica set puts into its clusters differ by their labels, claims " +
 			"and addresses; muster's own; needs ManifestWorkReplicaSet"},
 		{WorkPreview, onBoth, true, "preview what works would do in the clusters, by dry runs of their agents; " +

@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
@@ -26,6 +24,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/conversion"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/datadir"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
@@ -40,6 +39,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/manager"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/page"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/snapshot"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/tunnel"
 )
 
 // startTimeout is how long a start may take before it counts as failed. A
@@ -108,13 +108,18 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		Profiling:          o.Profiling,
 		FirstAuthorizers:   []extension.Authorizer{agents.Authorizer()},
 		Authorizers:        authorizers,
-		Guard:              func(next http.Handler) http.Handler { return o.budgets.Guard(agents.Guard(o.kubeconfigs.serve(next))) },
-		Front:              front,
-		FlowOf:             agents.FlowOf,
-		Meter:              o.budgets,
-		Clock:              o.Clock,
-		AdmissionPlugins:   append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()...),
-		Conversions:        []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
+		Guard: func(next http.Handler) http.Handler {
+			return o.budgets.Guard(agents.Guard(o.kubeconfigs.serve(o.tunnels.serve(next))))
+		},
+		Verb:             tunnel.Verb,
+		LongRunning:      []string{muster.VerbTunnel},
+		RightsChanged:    o.tunnels.wake,
+		Front:            front,
+		FlowOf:           agents.FlowOf,
+		Meter:            o.budgets,
+		Clock:            o.Clock,
+		AdmissionPlugins: append(admission.Plugins(o.Clock, o.Features, o.ManifestLimit), agents.Admission()...),
+		Conversions:      []controlplane.Conversion{{Namespace: cluster.HubNamespace, Service: addon.ConversionService, Convert: conversion.Convert}},
 		FirstStatuses: []controlplane.FirstStatus{
 			{Resource: clusterset.Resource(), Of: o.members.FirstStatus},
 			{
@@ -165,6 +170,9 @@ func run(ctx context.Context, o Options, server *controlplane.Server, agents *au
 	defer stopStart()
 	if err := prepare(startCtx, ctx, o, server); err != nil {
 		return stopped(ctx, err)
+	}
+	if err := o.serveTunnels(ctx, server); err != nil {
+		return err
 	}
 	following := make(chan error, 1)
 	go func() { following <- agents.Run(ctx, server.RESTConfig("muster-authorization")) }()
@@ -253,6 +261,9 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 	if err := m.Add(&fleetmetrics.Reporter{Cache: m.GetCache(), Features: o.Features}); err != nil {
 		return err
 	}
+	if err := o.tunnels.follow(ctx, m.GetCache()); err != nil {
+		return err
+	}
 	server.HandlePath(hubinfo.SnapshotPath, snapshot.NewHandler(m.GetClient(), o.Clock))
 	if o.front != nil {
 		key, err := server.DeriveKey("web page")
@@ -282,12 +293,7 @@ func elect(o Options, server *controlplane.Server) (*manager.Election, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("name this replica: %w", err)
-	}
-	// Two containers may have the same host name and the same process id.
-	identity := resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s_%s", host, uuid.NewUUID())}
+	identity := resourcelock.ResourceLockConfig{Identity: o.replica}
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, cluster.HubNamespace, "muster-hub", nil, clientset.CoordinationV1(), identity)
 	if err != nil {
 		return nil, err

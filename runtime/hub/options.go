@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/clock"
@@ -31,6 +32,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/fleet/clusterset"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/page"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/tunnel"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
@@ -126,6 +128,12 @@ type Options struct {
 
 	// kubeconfigs answers requests for kubeconfigs with keys that the hub has made.
 	kubeconfigs *kubeconfigs
+	// tunnels takes the ends of tunnels to clusters, within the limits Tunnels, which are
+	// tunnel.Default by default.
+	tunnels *tunnels
+	Tunnels *tunnel.Limits
+	// replica is the name of this hub among those of EtcdServers; empty without.
+	replica string
 
 	// front is what stands before the page; nil when there is none.
 	front *page.Front
@@ -145,6 +153,19 @@ type Options struct {
 // complete sets defaults and refuses what contradicts itself.
 func (o *Options) complete() error {
 	o.kubeconfigs, o.members = &kubeconfigs{}, clusterset.NewMembers()
+	o.tunnels = newTunnels()
+	if o.Tunnels == nil {
+		limits := tunnel.Default()
+		o.Tunnels = &limits
+	}
+	if len(o.EtcdServers) > 0 {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("name this replica: %w", err)
+		}
+		// Two containers may have the same host name and the same process id.
+		o.replica = fmt.Sprintf("%s_%s", host, uuid.NewUUID())
+	}
 	o.firstAddOns = &addoncontrollers.FirstStatuses{}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

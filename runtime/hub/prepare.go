@@ -137,6 +137,7 @@ func (o Options) announced() []string {
 		{features.ClusterRegistration, hubinfo.ClusterRegistration},
 		{features.ClusterImport, hubinfo.ClusterImport},
 		{features.UserAccess, hubinfo.UserAccess},
+		{features.Tunnel, hubinfo.Tunnel},
 		{features.WorkPreview, hubinfo.WorkPreview},
 		{features.WorkOverride, hubinfo.WorkOverride},
 	} {

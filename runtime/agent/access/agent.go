@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,7 +45,8 @@ type agent struct {
 	hub, local     client.Client
 	hubID, hubHash string
 
-	queue *engine.Queue
+	queue   *engine.Queue
+	tunnels *tunnels // nil when the agent takes none
 	// writtenCredentials and writtenRequests are what the copies may not show yet.
 	writtenCredentials, writtenRequests *engine.Written
 	// gone ends the run: the hub has no user access any more.
@@ -178,6 +180,11 @@ func (a *agent) localFailed(_ context.Context, r *toolscache.Reflector, err erro
 func (a *agent) run(ctx context.Context) error {
 	ctx, a.gone = context.WithCancel(ctx)
 	defer a.gone()
+	if a.tunnels != nil {
+		a.tunnels.ctx = ctx
+		defer a.tunnels.running.Wait()
+		defer a.gone()
+	}
 	a.queue.Add(engine.General)
 	return a.engine.Start(ctx)
 }
@@ -193,6 +200,10 @@ type Options struct {
 	// Annotate keeps an annotation on the cluster's ManagedCluster: the value "" is
 	// none. It must not block.
 	Annotate func(key, value string)
+	// Tunnels takes users to the cluster's API server through the hub. Upgrades is Hub for
+	// the connections of that.
+	Tunnels  bool
+	Upgrades *rest.Config
 }
 
 // Run gives users access until ctx ends, and returns nil then. It returns an error only
@@ -211,11 +222,19 @@ func (o Options) look(ctx context.Context, hub, local client.WithWatch) (func(co
 	hubID := info[hubinfo.HubIDKey]
 	if !hubinfo.Has(info, hubinfo.UserAccess) || hubID == "" {
 		o.Annotate(muster.UserAccessAnnotation, "")
+		o.Annotate(muster.TunnelAnnotation, "")
 		return nil, nil
 	}
 	a, err := newAgent(o, hub, local, hubID)
 	if err != nil {
 		return nil, err
 	}
+	said := ""
+	if o.Tunnels && hubinfo.Has(info, hubinfo.Tunnel) {
+		if a.tunnels, said, err = newTunnels(a); err != nil {
+			return nil, err
+		}
+	}
+	o.Annotate(muster.TunnelAnnotation, said)
 	return a.run, nil
 }

@@ -59,8 +59,10 @@ func (a *agent) reconcile(ctx context.Context, r reconcile.Request) (reconcile.R
 		return reconcile.Result{RequeueAfter: engine.CopyTimeout}, nil
 	case errCredential != nil && errRequest != nil:
 		a.forget(r)
+		a.tunnels.keep(nil, r.Name, policy.Policy{})
 		return reconcile.Result{}, nil //nolint:nilerr // neither is there any more
 	case errCredential != nil:
+		a.tunnels.keep(nil, r.Name, policy.Policy{})
 		return reconcile.Result{}, a.removeStray(ctx, request)
 	case errRequest != nil:
 		request = nil
@@ -85,6 +87,7 @@ func (a *agent) advance(ctx context.Context, v *decide.View) (after time.Duratio
 	if v.Policy, err = a.policy(ctx); err != nil {
 		return 0, err
 	}
+	a.tunnels.keep(v.Credential, v.Credential.Name, v.Policy)
 	if v.Request != nil {
 		if v.Ours, err = a.made(ctx, v.Request); err != nil {
 			return 0, err

@@ -273,6 +273,8 @@ type Hub struct {
 	// Config gives access with the agent's identity, also when the certificate
 	// is renewed.
 	Config *rest.Config
+	// Upgrades is Config for requests whose connection goes on as something else.
+	Upgrades *rest.Config
 	// ClusterName is the cluster's name there.
 	ClusterName string
 	// Host is the hub's address exactly as it was in the agent's kubeconfig when the

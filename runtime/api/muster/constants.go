@@ -112,6 +112,9 @@ const (
 const (
 	// VerbUse on a LogicalCloud is the right to ask for access to it.
 	VerbUse = "use"
+	// VerbTunnel on an AccessRequest is the right to open a tunnel to its cluster, and on
+	// a ClusterCredential that of the cluster's agent to come to the other end.
+	VerbTunnel = "tunnel"
 	// VerbGrantClusterScope on an AccessRole is the right to grant it beyond one
 	// namespace.
 	VerbGrantClusterScope = "grant-cluster-scope"
@@ -336,7 +339,16 @@ const (
 	// EventKubeconfigHandedOut is for each kubeconfig with a key that the hub has
 	// made; the event is on the logical cloud.
 	EventKubeconfigHandedOut = "KubeconfigHandedOut"
+	// EventTunnelOpened and EventTunnelClosed are for each tunnel to a cluster; the
+	// events are on the access request.
+	EventTunnelOpened = "TunnelOpened"
+	EventTunnelClosed = "TunnelClosed"
 )
+
+// TunnelAnnotation on a ManagedCluster says that its agent takes tunnels, and where the
+// agent reaches the cluster's API server: an endpoint in JSON as in the status of access
+// requests. The agent writes it.
+const TunnelAnnotation = "agent.open-cluster-management.io/tunnel"
 
 // UserAccessAnnotation on a ManagedCluster says in which modes its agent lets users
 // in, separated by commas: "Certificate,Token". The agent writes it. Without it the

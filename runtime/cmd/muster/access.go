@@ -25,11 +25,14 @@ func newAccessCommand() *cobra.Command {
 tokens that last for hours. The keys are made here and never leave this machine,
 unless the logical cloud has the hub make them (keyPolicy HubMade).`,
 		Example: `  muster access kubeconfig --cloud team-a/prod --output prod.kubeconfig
-  kubectl --kubeconfig prod.kubeconfig --context jo@paris get pods`,
+  kubectl --kubeconfig prod.kubeconfig --context jo@paris get pods
+
+  # Clusters that can't be reached from here
+  muster access proxy --cloud team-a/prod -- kubectl get pods`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAccessKubeconfigCommand(), newAccessCredentialCommand(), newAccessRequestCommand(),
+	cmd.AddCommand(newAccessKubeconfigCommand(), newAccessProxyCommand(), newAccessCredentialCommand(), newAccessRequestCommand(),
 		newAccessStatusCommand(), newAccessListCommand(), newAccessRevokeCommand())
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,9 +181,13 @@ func (k keptCredential) isTaken(ctx context.Context) bool {
 	if k.Token == "" {
 		return true
 	}
-	transport, err := rest.HTTPClientFor(&rest.Config{
+	config := &rest.Config{
 		Host: k.Endpoint.URL, BearerToken: k.Token, TLSClientConfig: rest.TLSClientConfig{CAData: k.Endpoint.CABundle}, Timeout: tokenCheckTimeout,
-	})
+	}
+	if proxy, err := url.Parse(os.Getenv(proxyVariable)); err == nil && proxy.Host != "" {
+		config.Proxy = http.ProxyURL(proxy)
+	}
+	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return true
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
@@ -81,16 +82,17 @@ func (k *kubeconfigFlags) write(ctx context.Context, cmd *cobra.Command, s *acce
 	if secret && k.output == "" {
 		return errors.New("the kubeconfig holds keys: say where it goes with --output FILE, or --output - for the standard output")
 	}
-	if k.output != "" && k.output != "-" && !k.force {
-		if _, err := os.Stat(k.output); err == nil {
-			return fmt.Errorf("%s exists already: --force replaces it, or choose another --output", k.output)
-		}
+	if err := k.fresh(); err != nil {
+		return err
 	}
 	var text []byte
 	if cloud != nil && cloud.Spec.Access.KeyPolicy == v1alpha1.KeyHubMade {
 		text, err = s.hubMade(ctx, k.wait)
 	} else {
-		text, err = k.own(ctx, s, cloud)
+		var config *clientcmdapi.Config
+		if config, err = k.own(ctx, s, cloud); err == nil {
+			text, err = clientcmd.Write(*config)
+		}
 	}
 	if err != nil {
 		return err
@@ -102,8 +104,18 @@ func (k *kubeconfigFlags) write(ctx context.Context, cmd *cobra.Command, s *acce
 	return atomicfile.Write(k.output, text, 0o600)
 }
 
+// fresh refuses to replace a file that nobody has said may be replaced.
+func (k *kubeconfigFlags) fresh() error {
+	if k.output != "" && k.output != "-" && !k.force {
+		if _, err := os.Stat(k.output); err == nil {
+			return fmt.Errorf("%s exists already: --force replaces it, or choose another --output", k.output)
+		}
+	}
+	return nil
+}
+
 // own is a kubeconfig with keys of one's own.
-func (k *kubeconfigFlags) own(ctx context.Context, s *accessSession, cloud *v1alpha1.LogicalCloud) ([]byte, error) {
+func (k *kubeconfigFlags) own(ctx context.Context, s *accessSession, cloud *v1alpha1.LogicalCloud) (*clientcmdapi.Config, error) {
 	clusters := k.clusters
 	var err error
 	if len(clusters) == 0 {
@@ -138,7 +150,7 @@ func (k *kubeconfigFlags) own(ctx context.Context, s *accessSession, cloud *v1al
 	if cloud != nil {
 		namespace = cloud.Spec.Namespace.Name
 	}
-	return useraccess.Kubeconfig(entries, namespace)
+	return useraccess.Config(entries, namespace), nil
 }
 
 // plugin is how kubectl calls this program for a credential.

@@ -58,15 +58,21 @@ func (f *accessFlags) session(cmd *cobra.Command) (*accessSession, error) {
 
 // hubID is the hub's short name, by what it publishes.
 func (s *accessSession) hubID(ctx context.Context) (string, error) {
+	info, err := s.info(ctx)
+	return info[hubinfo.HubIDKey], err
+}
+
+// info is what the hub publishes about itself. A hub without user access is an error.
+func (s *accessSession) info(ctx context.Context) (map[string]string, error) {
 	info := &corev1.ConfigMap{}
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.Name}, info)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("ask the hub %s what it can do: %w", s.config.Host, err)
+		return nil, fmt.Errorf("ask the hub %s what it can do: %w", s.config.Host, err)
 	}
 	if info.Data[hubinfo.HubIDKey] == "" || !hubinfo.Has(info.Data, hubinfo.UserAccess) {
-		return "", fmt.Errorf("the hub %s has no user access: it needs to be a muster hub with the feature gate UserAccess, which is on by default", s.config.Host)
+		return nil, fmt.Errorf("the hub %s has no user access: it needs to be a muster hub with the feature gate UserAccess, which is on by default", s.config.Host)
 	}
-	return info.Data[hubinfo.HubIDKey], nil
+	return info.Data, nil
 }
 
 // user is who gets access.

@@ -371,10 +371,14 @@ func (clusterCredentials) Validate(_ context.Context, a admission.Attributes, _ 
 	if err != nil {
 		return err
 	}
+	tunnels := before.Spec
+	tunnels.Tunnels = now.Spec.Tunnels
+	endsTunnels := a.GetOperation() == admission.Update && len(now.Spec.Tunnels) < len(before.Spec.Tunnels) &&
+		!slices.ContainsFunc(now.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return !slices.Contains(before.Spec.Tunnels, t) })
 	switch {
-	case a.GetOperation() == admission.Update && !apiequality.Semantic.DeepEqual(now.Spec, before.Spec):
+	case a.GetOperation() == admission.Update && !apiequality.Semantic.DeepEqual(now.Spec, tunnels):
 		return forbidden(a, "the spec of a cluster credential can't be changed")
-	case isHub(a.GetUserInfo()):
+	case isHub(a.GetUserInfo()), endsTunnels:
 		return nil
 	case a.GetSubresource() != "status":
 		return forbidden(a, "cluster credentials are written by the hub only; create an AccessRequest")

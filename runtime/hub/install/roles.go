@@ -22,6 +22,8 @@ const (
 	// CloudAdminRole lets somebody make clouds as well. Which roles they may grant
 	// is up to the verb bind on accessroles.
 	CloudAdminRole = "muster:cloud-admin"
+	// AccessTunnelRole lets somebody who has access to a cluster reach it through the hub.
+	AccessTunnelRole = "muster:access-tunnel"
 	// AccessViewRole lets somebody see both.
 	AccessViewRole = "muster:access-view"
 )
@@ -39,6 +41,7 @@ func accessRoles() []client.Object {
 	// By these a user finds the clusters of a cloud.
 	decisions := rules(cluster.GroupName, "placementdecisions", read)
 	return []client.Object{
+		clusterRole(AccessTunnelRole, "", rule(requests, muster.VerbTunnel)),
 		clusterRole(AccessViewRole, "view", rule("logicalclouds,accessrequests", read)),
 		clusterRole(AccessUserRole, "", rule(clouds, read+","+muster.VerbUse), kubeconfig, rule(requests, read+",create,delete"), decisions),
 		clusterRole(CloudAdminRole, "admin",

@@ -40,12 +40,16 @@ const (
 	// KeyForbiddenUsers lists users of the hub that may not come in, nor ask for
 	// others.
 	KeyForbiddenUsers = "forbiddenUsers"
+	// KeyTunnels is "true" or "false": whether those who come in may do so through the hub,
+	// where the agent takes tunnels.
+	KeyTunnels = "tunnels"
 )
 
 // Policy is what a cluster's owner has decided. The zero value allows everything
 // that is not reserved.
 type Policy struct {
 	disabled    bool
+	noTunnels   bool
 	modes       []v1alpha1.AccessMode // all when empty
 	maxLifetime time.Duration         // unlimited when 0
 	namespaces  rule
@@ -88,7 +92,9 @@ func parse(data map[string]string) (p Policy, err error) {
 	for key, value := range data {
 		switch key {
 		case KeyEnabled:
-			err = p.readEnabled(value)
+			p.disabled, err = readFalse(key, value)
+		case KeyTunnels:
+			p.noTunnels, err = readFalse(key, value)
 		case KeyModes:
 			err = p.readModes(value)
 		case KeyMaxLifetimeSeconds:
@@ -103,7 +109,7 @@ func parse(data map[string]string) (p Policy, err error) {
 			p.users.forbidden, err = patterns(key, value)
 		default:
 			err = fmt.Errorf("there is no key %q: use %s", key, strings.Join([]string{KeyEnabled, KeyModes, KeyMaxLifetimeSeconds,
-				KeyAllowedNamespaces, KeyForbiddenNamespaces, KeyAllowedUsers, KeyForbiddenUsers}, ", "))
+				KeyAllowedNamespaces, KeyForbiddenNamespaces, KeyAllowedUsers, KeyForbiddenUsers, KeyTunnels}, ", "))
 		}
 		if err != nil {
 			return Policy{}, err
@@ -112,15 +118,15 @@ func parse(data map[string]string) (p Policy, err error) {
 	return p, nil
 }
 
-func (p *Policy) readEnabled(value string) error {
+// readFalse reports whether a value is false.
+func readFalse(key, value string) (bool, error) {
 	switch strings.TrimSpace(value) {
 	case "true":
+		return false, nil
 	case "false":
-		p.disabled = true
-	default:
-		return fmt.Errorf("%s is %q: use true or false", KeyEnabled, value)
+		return true, nil
 	}
-	return nil
+	return false, fmt.Errorf("%s is %q: use true or false", key, value)
 }
 
 func (p *Policy) readModes(value string) error {
@@ -189,6 +195,18 @@ func (p Policy) Refuses(spec v1alpha1.ClusterCredentialSpec, agentNamespace stri
 		return fmt.Errorf("the cluster's owner does not allow access that the user %q asks for", spec.Requester)
 	case p.maxLifetime > 0 && lifetime > p.maxLifetime:
 		return fmt.Errorf("access for %s is asked for, and the cluster's owner allows %s at most", lifetime, p.maxLifetime)
+	}
+	return nil
+}
+
+// RefusesTunnel returns why the cluster does not let in, through the hub, who has access by
+// a credential, or nil. A policy that can't be read refuses it.
+func (p Policy) RefusesTunnel(spec v1alpha1.ClusterCredentialSpec, agentNamespace string) error {
+	if err := p.Refuses(spec, agentNamespace); err != nil {
+		return err
+	}
+	if p.noTunnels {
+		return fmt.Errorf("the cluster's owner does not allow tunnels")
 	}
 	return nil
 }

@@ -321,6 +321,7 @@ func (s Store) createNamespace(ctx context.Context, cause error) error {
 type Credentials struct {
 	server    string
 	transport http.RoundTripper
+	upgrades  http.RoundTripper
 	dialer    *connrotation.Dialer
 	current   atomic.Pointer[tls.Certificate]
 }
@@ -353,7 +354,11 @@ func NewCredentials(id Identity) (*Credentials, error) {
 		}
 		config.Proxy = http.ProxyURL(proxy)
 	}
-	c.transport, err = transport.New(config)
+	upgrades := *config
+	upgrades.TLS.NextProtos = []string{"http/1.1"}
+	if c.transport, err = transport.New(config); err == nil {
+		c.upgrades, err = transport.New(&upgrades)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("prepare the connection to the hub %s: %w", id.Hub.Server, err)
 	}
@@ -363,6 +368,12 @@ func NewCredentials(id Identity) (*Credentials, error) {
 // Config is a client's configuration without a rate limit.
 func (c *Credentials) Config(userAgent string) *rest.Config {
 	return &rest.Config{Host: c.server, Transport: c.transport, UserAgent: userAgent, QPS: -1}
+}
+
+// Upgrades is Config by HTTP/1.1, for requests whose connection goes on as something else,
+// which HTTP/2 does not know.
+func (c *Credentials) Upgrades(userAgent string) *rest.Config {
+	return &rest.Config{Host: c.server, Transport: c.upgrades, UserAgent: userAgent, QPS: -1}
 }
 
 // Renew goes over to another certificate of the same agent. Connections made

@@ -265,6 +265,35 @@ type ClusterCredentialSpec struct {
 	// expirationSeconds is how long access lasts.
 	// +required
 	ExpirationSeconds int32 `json:"expirationSeconds"`
+
+	// tunnels are those that users have open to the cluster by this access. The
+	// agent comes to the hub for each of them. To end one, remove it.
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=id
+	Tunnels []Tunnel `json:"tunnels,omitempty"`
+}
+
+// Tunnel is one that a user has open to a cluster's API server.
+type Tunnel struct {
+	// id is 32 hexadecimal digits, which the user's side has made up.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	ID string `json:"id"`
+
+	// user is the user of the hub who has opened it.
+	// +required
+	User string `json:"user"`
+
+	// since is when it was opened.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// replica is the one of several hubs to which the user is connected; empty where
+	// there is one.
+	// +optional
+	Replica string `json:"replica,omitempty"`
 }
 
 // RequestReference names an access request.

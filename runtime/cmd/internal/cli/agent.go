@@ -81,6 +81,9 @@ func AddAgentFlags(f *pflag.FlagSet, o *agent.Options) {
 	features.AddFlag(f, gates)
 	f.BoolVar(&o.UserAccess, "user-access", false,
 		"let users of the hub into the cluster, as far as the ConfigMap "+muster.PolicyConfigMap+" allows; the agent needs a ClusterRole for it")
+	f.BoolVar(&o.Tunnels, "tunnels", false,
+		"with --user-access: take users who have access to the cluster's API server through the hub, "+
+			"for clusters that they can't reach otherwise (muster access proxy)")
 	f.StringVar(&o.HealthAddress, "health-address", "",
 		"address that serves /livez, /readyz, /healthz and /metrics, such as :8000; empty serves nothing")
 }

@@ -174,8 +174,12 @@ func clusterChanged(was, is *clusterv1.ManagedCluster) bool {
 		return meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionAvailable)
 	}
 	const set = cluster.ClusterSetLabel
+	for _, key := range []string{muster.UserAccessAnnotation, muster.EndpointsAnnotation, muster.TunnelAnnotation} {
+		if was.Annotations[key] != is.Annotations[key] {
+			return true
+		}
+	}
 	return was.Spec.AcceptsClient() != is.Spec.AcceptsClient() || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || available(was) != available(is) ||
-		was.Annotations[muster.UserAccessAnnotation] != is.Annotations[muster.UserAccessAnnotation] || was.Annotations[muster.EndpointsAnnotation] != is.Annotations[muster.EndpointsAnnotation] ||
 		was.Labels[set] != is.Labels[set] || !apiequality.Semantic.DeepEqual(was.Spec.ManagedClusterClientConfigs, is.Spec.ManagedClusterClientConfigs)
 }
 
@@ -232,8 +236,13 @@ func (c *Controller) credential(ctx context.Context, f *facts) (*v1alpha1.Cluste
 	r := f.request
 	key := client.ObjectKey{Namespace: r.Spec.ManagedCluster, Name: muster.Credential(string(r.UID))}
 	have, err := apply.Read(ctx, c.client, key, &v1alpha1.ClusterCredential{})
-	if err != nil || have == nil || f.cloud == nil || apiequality.Semantic.DeepEqual(have.Spec, wanted(f).Spec) {
+	if err != nil || have == nil || f.cloud == nil {
 		return have, err
+	}
+	want := wanted(f).Spec
+	want.Tunnels = have.Spec.Tunnels // which come and go
+	if apiequality.Semantic.DeepEqual(have.Spec, want) {
+		return have, nil
 	}
 	return nil, apply.Delete(ctx, c.client, have)
 }

@@ -1,0 +1,469 @@
+// Package tunnel is the hub's part in tunnels to clusters that nobody else reaches: it
+// decides who may open one, has the cluster's agent come to the other end, and hands on
+// their packets, which it can't read. The package internal/tunnel has the two ends.
+//
+// The hub keeps no state of a tunnel but its entry in the ClusterCredential, by which the
+// agent knows of it, and the two WebSockets. When the hub restarts, both ends connect again,
+// to any of its replicas. A tunnel ends when one of its ends says so, when the user's end is
+// gone for long, and as soon as the access by which it was opened, or the right to open it,
+// is withdrawn.
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/internal/tunnel"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/event"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
+)
+
+// Options are what a relay needs. All fields are required but Replica.
+type Options struct {
+	// Client reads from the server, and writes.
+	Client client.Client
+	// Authorizer decides about the rights of users while their tunnels are open.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// Replica is the name of this hub among several; empty where it is alone.
+	Replica string
+	Limits  Limits
+	Clock   clock.WithTicker
+	Log     logr.Logger
+}
+
+// Relay joins the two ends of tunnels. It is safe for concurrent use. Make it with New.
+type Relay struct {
+	Options
+
+	mu       sync.Mutex
+	sessions map[key]*session
+	entries  map[types.NamespacedName][]v1alpha1.Tunnel // of credentials, as they are stored
+	shares   map[share]*allotment
+	closed   bool
+}
+
+// key is one tunnel of a credential.
+type key struct {
+	credential types.NamespacedName
+	id         string
+}
+
+// New makes a relay. Its handler needs Follow and Run.
+func New(o Options) *Relay {
+	return &Relay{
+		Options: o, sessions: map[key]*session{},
+		entries: map[types.NamespacedName][]v1alpha1.Tunnel{}, shares: map[share]*allotment{},
+	}
+}
+
+// session is an open tunnel, as far as this hub has a part in it.
+type session struct {
+	key key
+	// request is the access request by which it is open.
+	request    types.NamespacedName
+	requestUID types.UID
+	entry      v1alpha1.Tunnel
+	cluster    string
+
+	// user is who has opened it, once the user's end has come to this hub.
+	user atomic.Pointer[user.DefaultInfo]
+	ends [2]end
+	// limits are those that its packets wait for.
+	limits []*allotment
+	// lonely ends a session whose user's end does not come, or come back.
+	lonely clock.Timer
+	// over is true once it carries nothing more.
+	over   atomic.Bool
+	ctx    context.Context //nolint:containedctx // the life of the session itself
+	cancel context.CancelFunc
+}
+
+// The ends of a session.
+const (
+	ofUser = iota
+	ofAgent
+)
+
+// maxWaiting is how many packets wait for an end that is not there.
+const maxWaiting = 64
+
+// end is one end of a session.
+type end struct {
+	conn atomic.Pointer[websocket.Conn] // nil while it is not there
+
+	mu      sync.Mutex // of what is sent
+	waiting [][]byte
+	bytes   int64 // sent to it
+}
+
+// send hands a packet to an end. Without the end it waits, and may get lost.
+func (e *end) send(p []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	conn := e.conn.Load()
+	if conn == nil {
+		if len(e.waiting) < maxWaiting {
+			e.waiting = append(e.waiting, slices.Clone(p))
+		}
+		return
+	}
+	e.bytes += int64(len(p))
+	// Without a deadline: an end that reads nothing holds up its own tunnel alone.
+	_ = conn.Write(context.Background(), websocket.MessageBinary, p)
+}
+
+// attach makes a connection the end's, in place of an earlier one.
+func (e *end) attach(conn *websocket.Conn) {
+	if before := e.conn.Swap(nil); before != nil {
+		_ = before.CloseNow() // which ends a write that is stuck
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.waiting {
+		e.bytes += int64(len(p))
+		_ = conn.Write(context.Background(), websocket.MessageBinary, p)
+	}
+	e.waiting = nil
+	e.conn.Store(conn)
+}
+
+// close says why the tunnel ends.
+func (e *end) close(code websocket.StatusCode, why string) {
+	if conn := e.conn.Load(); conn != nil {
+		_ = conn.Close(code, text.Cut(why, tunnel.MaxReason))
+	}
+}
+
+// take returns the session of an entry, and makes it where this hub has none.
+func (r *Relay) take(k key, request v1alpha1.RequestReference, entry v1alpha1.Tunnel) (*session, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errors.New("the hub is stopping")
+	}
+	s := r.sessions[k]
+	if s == nil {
+		s = &session{
+			key: k, entry: entry, cluster: k.credential.Namespace,
+			request: types.NamespacedName{Namespace: request.Namespace, Name: request.Name}, requestUID: request.UID,
+		}
+		s.ctx, s.cancel = context.WithCancel(context.Background())
+		s.limits = []*allotment{
+			r.allot(share{user: entry.User}, r.Limits.UserRate), r.allot(share{cluster: s.cluster}, r.Limits.ClusterRate),
+		}
+		s.lonely = r.Clock.NewTimer(tunnel.Silence)
+		go r.watchOver(s)
+		r.sessions[k] = s
+	}
+	return s, nil
+}
+
+// watchOver ends a session whose user's end is missing for too long.
+func (r *Relay) watchOver(s *session) {
+	select {
+	case <-s.lonely.C():
+		r.end(s, fmt.Sprintf("the user's side has been gone for %s", tunnel.Silence))
+	case <-s.ctx.Done():
+	}
+}
+
+// carry hands the packets that come from one end to the other, until the connection breaks
+// or the session ends.
+func (r *Relay) carry(s *session, from int, conn *websocket.Conn) {
+	if from == ofUser {
+		s.lonely.Stop()
+	}
+	conn.SetReadLimit(tunnel.MaxPacket)
+	s.ends[from].attach(conn)
+	if s.over.Load() {
+		_ = conn.CloseNow()
+		return
+	}
+	why := s.forward(conn, &s.ends[1-from])
+	_ = conn.CloseNow()
+	if !s.ends[from].conn.CompareAndSwap(conn, nil) {
+		return // another has taken its place
+	}
+	var closed websocket.CloseError
+	switch {
+	case errors.As(why, &closed) && closed.Code == websocket.StatusNormalClosure:
+		reason := closed.Reason
+		if from == ofAgent {
+			reason = "the cluster's agent says: " + reason
+		}
+		r.end(s, reason)
+	case from == ofUser:
+		s.lonely.Reset(tunnel.Silence)
+	}
+}
+
+func (s *session) forward(from *websocket.Conn, to *end) error {
+	var packet [tunnel.MaxPacket + 1]byte // none fills it
+	for {
+		kind, message, err := from.Reader(s.ctx)
+		if err != nil {
+			return err
+		}
+		if kind != websocket.MessageBinary {
+			return errors.New("a message is no packet")
+		}
+		n, err := io.ReadFull(message, packet[:])
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+			return err
+		}
+		for _, l := range s.limits {
+			if err := l.rate.WaitN(s.ctx, n); err != nil {
+				return err
+			}
+		}
+		if !s.over.Load() {
+			to.send(packet[:n])
+		}
+	}
+}
+
+// closeTimeout is how long the ends may take to hear why a tunnel ends. It carries nothing
+// meanwhile.
+const closeTimeout = time.Second
+
+// drop takes a session out of the relay. It reports whether it was there.
+func (r *Relay) drop(s *session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sessions[s.key] != s {
+		return false
+	}
+	delete(r.sessions, s.key)
+	for _, l := range s.limits {
+		r.release(l)
+	}
+	s.over.Store(true)
+	return true
+}
+
+// close closes both ends.
+func (s *session) close(code websocket.StatusCode, why string) {
+	s.lonely.Stop()
+	stop := time.AfterFunc(closeTimeout, s.cancel)
+	defer stop.Stop()
+	var closing sync.WaitGroup
+	for i := range s.ends {
+		closing.Go(func() { s.ends[i].close(code, why) })
+	}
+	closing.Wait()
+	s.cancel()
+}
+
+// end ends a session for good, and says why to both ends.
+func (r *Relay) end(s *session, why string) {
+	if !r.drop(s) {
+		return
+	}
+	go s.close(websocket.StatusNormalClosure, why)
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	if _, err := r.change(ctx, s.key.credential, without(s.key.id)); err != nil {
+		r.Log.Error(err, "take the entry of a tunnel back", "cluster", s.cluster, "user", s.entry.User)
+	}
+	var carried int64
+	for i := range s.ends {
+		e := &s.ends[i]
+		e.mu.Lock()
+		carried += e.bytes
+		e.mu.Unlock()
+	}
+	note := fmt.Sprintf("user %q, cluster %q, tunnel %s, since %s, %s, %d bytes: %s", s.entry.User, s.cluster, s.key.id,
+		s.entry.Since.UTC().Format(time.RFC3339), r.Clock.Since(s.entry.Since.Time).Round(time.Second), carried, why)
+	if err := r.record(ctx, s, muster.EventTunnelClosed, note); err != nil {
+		r.Log.Error(err, "record the end of a tunnel", "cluster", s.cluster, "user", s.entry.User)
+	}
+}
+
+// writeTimeout is how long the end of a tunnel may take to be written down.
+const writeTimeout = 30 * time.Second
+
+// record leaves an event on the access request.
+func (r *Relay) record(ctx context.Context, s *session, reason, note string) error {
+	source := event.Source{Controller: muster.GroupName + "/tunnel", Instance: "muster-hub", Clock: r.Clock}
+	e := source.New(corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "AccessRequest",
+		Namespace: s.request.Namespace, Name: s.request.Name, UID: s.requestUID,
+	}, event.What{Type: corev1.EventTypeNormal, Reason: reason, Action: "Tunnel", Note: note})
+	e.GenerateName = "tunnel-"
+	return client.IgnoreNotFound(r.Client.Create(ctx, e)) // the namespace may be gone
+}
+
+// change changes the entries of a credential as they are stored now.
+func (r *Relay) change(ctx context.Context, name types.NamespacedName, change func(*v1alpha1.ClusterCredential) bool) (*v1alpha1.ClusterCredential, error) {
+	c := &v1alpha1.ClusterCredential{}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := r.Client.Get(ctx, name, c); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		_, err := patch.Object(ctx, r.Client, c, func() bool { return change(c) })
+		return err
+	})
+	return c, err
+}
+
+// without removes an entry.
+func without(id string) func(*v1alpha1.ClusterCredential) bool {
+	return func(c *v1alpha1.ClusterCredential) bool {
+		before := len(c.Spec.Tunnels)
+		c.Spec.Tunnels = slices.DeleteFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return t.ID == id })
+		return len(c.Spec.Tunnels) != before
+	}
+}
+
+// those are the sessions that a function selects.
+func (r *Relay) those(selected func(*session) bool) []*session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*session
+	for _, s := range r.sessions {
+		if selected(s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (r *Relay) endThose(why string, selected func(*session) bool) {
+	for _, s := range r.those(selected) {
+		go r.end(s, why)
+	}
+}
+
+// Run closes the connections when ctx ends, so that both ends come to another hub, or to
+// this one once it is back.
+func (r *Relay) Run(ctx context.Context) {
+	<-ctx.Done()
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	var closing sync.WaitGroup
+	for _, s := range r.those(func(*session) bool { return true }) {
+		if r.drop(s) {
+			closing.Go(func() { s.close(websocket.StatusGoingAway, "the hub is stopping") })
+		}
+	}
+	closing.Wait()
+}
+
+// Follow ends tunnels when what they depend on changes, from now on. The informers are of
+// AccessRequests and ClusterCredentials.
+func (r *Relay) Follow(requests, credentials Informer) error {
+	_, err := requests.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, o any) {
+			if a, ok := o.(*v1alpha1.AccessRequest); ok && a.HasEnded() {
+				r.endThose("access has ended", func(s *session) bool { return s.requestUID == a.UID })
+			}
+		},
+		DeleteFunc: func(o any) {
+			if a, ok := deleted(o).(*v1alpha1.AccessRequest); ok {
+				r.endThose("access was withdrawn", func(s *session) bool { return s.requestUID == a.UID })
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = credentials.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { r.credentialIs(nil, o) },
+		UpdateFunc: r.credentialIs,
+		DeleteFunc: func(o any) {
+			c, ok := deleted(o).(*v1alpha1.ClusterCredential)
+			if !ok {
+				return
+			}
+			name := client.ObjectKeyFromObject(c)
+			r.mu.Lock()
+			delete(r.entries, name)
+			r.mu.Unlock()
+			r.endThose("access was withdrawn", func(s *session) bool { return s.key.credential == name })
+		},
+	})
+	return err
+}
+
+// Informer is what Follow needs of an informer.
+type Informer interface {
+	AddEventHandler(cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
+}
+
+// deleted is the object of an informer's news of its deletion.
+func deleted(o any) any {
+	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		return last.Obj
+	}
+	return o
+}
+
+// credentialIs notes the entries of a credential, and ends the tunnels whose entry somebody
+// has removed.
+func (r *Relay) credentialIs(before, now any) {
+	c, ok := now.(*v1alpha1.ClusterCredential)
+	if !ok {
+		return
+	}
+	name := client.ObjectKeyFromObject(c)
+	r.mu.Lock()
+	if len(c.Spec.Tunnels) > 0 {
+		r.entries[name] = c.Spec.Tunnels
+	} else {
+		delete(r.entries, name)
+	}
+	r.mu.Unlock()
+	old, ok := before.(*v1alpha1.ClusterCredential)
+	if !ok {
+		return
+	}
+	for _, t := range old.Spec.Tunnels {
+		if !hasEntry(c, t.ID) {
+			r.endThose("its entry in the cluster credential was removed", func(s *session) bool { return s.key == key{name, t.ID} })
+		}
+	}
+}
+
+func hasEntry(c *v1alpha1.ClusterCredential, id string) bool {
+	return slices.ContainsFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return t.ID == id })
+}
+
+// RightsChanged ends the tunnels of users who have lost the right to them.
+func (r *Relay) RightsChanged(ctx context.Context) {
+	for _, s := range r.those(func(s *session) bool { return s.user.Load() != nil }) {
+		if !r.mayGoOn(ctx, s) {
+			go r.end(s, fmt.Sprintf("the user has no right to a tunnel any more: the verb %s on %s", muster.VerbTunnel, requests))
+		}
+	}
+}
+
+// mayGoOn reports whether a user still has the right to a tunnel. An authorizer that fails
+// takes no right away.
+func (r *Relay) mayGoOn(ctx context.Context, s *session) bool {
+	decision, _, err := r.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User: s.user.Load(), Verb: muster.VerbTunnel, APIGroup: muster.GroupName, APIVersion: v1alpha1.GroupVersion.Version,
+		Resource: requests, Namespace: s.request.Namespace, Name: s.request.Name, ResourceRequest: true,
+	})
+	return err != nil || decision == authorizer.DecisionAllow
+}

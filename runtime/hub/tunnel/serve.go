@@ -1,0 +1,273 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/coder/websocket"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/recovery"
+	"github.com/muster-fleet/terraform-provider-muster/internal/tunnel"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
+)
+
+const (
+	requests    = "accessrequests"
+	credentials = "clustercredentials"
+)
+
+// Subresource is where the ends of a tunnel connect: below an AccessRequest the user's, and
+// below its ClusterCredential the agent's.
+const Subresource = "tunnel"
+
+// Verb makes the connection to a tunnel a request with the verb of its own, so that no role
+// allows it that doesn't name it.
+func Verb(info *request.RequestInfo) {
+	if info.IsResourceRequest && info.APIGroup == muster.GroupName && info.Subresource == Subresource &&
+		(info.Resource == requests || info.Resource == credentials) {
+		info.Verb, info.Subresource = muster.VerbTunnel, ""
+	}
+}
+
+// Matches reports whether a request that was authorized is for the relay.
+func Matches(r *http.Request) bool {
+	info, ok := request.RequestInfoFrom(r.Context())
+	return ok && info.APIGroup == muster.GroupName && info.Verb == muster.VerbTunnel
+}
+
+// ServeHTTP takes one end of a tunnel.
+func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	ctx := req.Context()
+	info, _ := request.RequestInfoFrom(ctx)
+	who, ok := request.UserFrom(ctx)
+	id := req.URL.Query().Get("id")
+	from := ofAgent
+	if info.Resource == requests {
+		from = ofUser
+	}
+	var s *session
+	var err error
+	switch {
+	case req.Method != http.MethodGet:
+		err = apierrors.NewMethodNotSupported(resource(info.Resource), req.Method)
+	case !ok:
+		err = apierrors.NewUnauthorized("log in with a certificate or a token")
+	case !tunnel.IsID(id):
+		err = apierrors.NewBadRequest(fmt.Sprintf("the parameter id is %q, and has to be 32 hexadecimal digits", id))
+	case from == ofUser:
+		s, err = r.admitUser(ctx, types.NamespacedName{Namespace: info.Namespace, Name: info.Name}, id, who)
+	default:
+		s, err = r.admitAgent(ctx, types.NamespacedName{Namespace: info.Namespace, Name: info.Name}, id)
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	conn, err := websocket.Accept(w, req, &websocket.AcceptOptions{Subprotocols: []string{tunnel.Subprotocol}})
+	if err != nil {
+		return // it has answered
+	}
+	if conn.Subprotocol() != tunnel.Subprotocol {
+		_ = conn.Close(websocket.StatusPolicyViolation, "this hub speaks "+tunnel.Subprotocol)
+		return
+	}
+	// Beside the handler: what the API server has wrapped around it takes ten times the
+	// memory of what carries packets.
+	go func() {
+		if err := recovery.Call(func() error { r.carry(s, from, conn); return nil }); err != nil {
+			r.end(s, err.Error())
+		}
+	}()
+}
+
+func resource(name string) schema.GroupResource {
+	return schema.GroupResource{Group: muster.GroupName, Resource: name}
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
+	}
+	extension.Refuse(w, status)
+}
+
+// admitUser decides whether a user may have a tunnel by an access request, and writes the
+// entry by which the agent comes to the other end. The right to the verb has been checked.
+func (r *Relay) admitUser(ctx context.Context, name types.NamespacedName, id string, who user.Info) (*session, error) {
+	a := &v1alpha1.AccessRequest{}
+	if err := r.Client.Get(ctx, name, a); err != nil {
+		return nil, err
+	}
+	conflict := func(format string, args ...any) error {
+		return apierrors.NewConflict(resource(requests), name.Name, fmt.Errorf(format, args...))
+	}
+	issued := meta.FindStatusCondition(a.Status.Conditions, muster.ConditionIssued)
+	switch {
+	case who.GetName() != a.Spec.User && who.GetName() != a.Spec.Requester.Username:
+		return nil, apierrors.NewForbidden(resource(requests), name.Name, fmt.Errorf(
+			"it gives access to the user %q, and you are %q", a.Spec.User, who.GetName()))
+	case a.HasEnded():
+		return nil, conflict("access has ended: ask for it again")
+	case issued == nil || issued.Status != metav1.ConditionTrue:
+		return nil, conflict("it gives no access yet: wait until its condition %s is True", muster.ConditionIssued)
+	}
+	mc := &clusterv1.ManagedCluster{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: a.Spec.ManagedCluster}, mc); err != nil {
+		return nil, err
+	}
+	available := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable)
+	switch {
+	case mc.Annotations[muster.TunnelAnnotation] == "":
+		return nil, conflict("the agent of the cluster %s takes no tunnels: start it with --user-access --tunnels", mc.Name)
+	case available != nil && available.Status != metav1.ConditionTrue:
+		return nil, conflict("the cluster %s is not available, so its agent can't come to the other end: %s", mc.Name, available.Message)
+	}
+	credential := types.NamespacedName{Namespace: mc.Name, Name: muster.Credential(string(a.UID))}
+	k := key{credential, id}
+	entry := v1alpha1.Tunnel{ID: id, User: who.GetName(), Since: metav1.NewTime(r.Clock.Now()), Replica: r.Replica}
+	// It is there before its entry, so that it ends with what it depends on whenever that
+	// changes.
+	s, err := r.take(k, v1alpha1.RequestReference{Namespace: a.Namespace, Name: a.Name, UID: a.UID}, entry)
+	if err != nil {
+		return nil, apierrors.NewServiceUnavailable(err.Error())
+	}
+	isNew, err := r.enter(ctx, k, entry)
+	if err == nil && isNew {
+		note := fmt.Sprintf("user %q, cluster %q, tunnel %s", entry.User, mc.Name, id)
+		err = r.record(ctx, s, muster.EventTunnelOpened, note) // no tunnel opens without a record
+	}
+	if err == nil {
+		s.user.Store(&user.DefaultInfo{Name: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: who.GetExtra()})
+		if s.over.Load() || !r.mayGoOn(ctx, s) { // since the request was admitted
+			err = conflict("access has ended: ask for it again")
+		}
+	}
+	if err != nil {
+		r.abandon(s)
+		return nil, err
+	}
+	return s, nil
+}
+
+// abandon drops a session whose user's end was not admitted, unless it was there before.
+func (r *Relay) abandon(s *session) {
+	if s.ends[ofUser].conn.Load() == nil && r.drop(s) {
+		s.cancel()
+		_, _ = r.change(context.WithoutCancel(s.ctx), s.key.credential, without(s.key.id))
+	}
+}
+
+// enter writes the entry of a tunnel, or that its user's end has come to this replica.
+func (r *Relay) enter(ctx context.Context, k key, entry v1alpha1.Tunnel) (isNew bool, _ error) {
+	var refused error
+	c, err := r.change(ctx, k.credential, func(c *v1alpha1.ClusterCredential) bool {
+		isNew, refused = false, nil
+		for i := range c.Spec.Tunnels {
+			have := &c.Spec.Tunnels[i]
+			if have.ID != entry.ID {
+				continue
+			}
+			if have.User != entry.User {
+				refused = apierrors.NewForbidden(resource(requests), k.credential.Name, errors.New("another user has opened this tunnel"))
+			}
+			moved := refused == nil && have.Replica != entry.Replica
+			if moved {
+				have.Replica = entry.Replica
+			}
+			return moved
+		}
+		if refused = r.overLimit(c, entry.User); refused != nil {
+			return false
+		}
+		isNew = true
+		c.Spec.Tunnels = append(c.Spec.Tunnels, entry)
+		return true
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case refused != nil:
+		return false, refused
+	case !hasEntry(c, entry.ID):
+		return false, apierrors.NewConflict(resource(requests), k.credential.Name, errors.New("access has ended: ask for it again"))
+	}
+	return isNew, nil
+}
+
+// overLimit says which limit one more tunnel of a user would exceed, or nil.
+func (r *Relay) overLimit(c *v1alpha1.ClusterCredential, name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ofUser, ofCluster := 0, 0
+	count := func(namespace string, entries []v1alpha1.Tunnel) {
+		for _, t := range entries {
+			if t.User == name {
+				ofUser++
+			}
+			if namespace == c.Namespace {
+				ofCluster++
+			}
+		}
+	}
+	own := client.ObjectKeyFromObject(c)
+	for at, entries := range r.entries {
+		if at != own {
+			count(at.Namespace, entries)
+		}
+	}
+	count(c.Namespace, c.Spec.Tunnels)
+	for _, limit := range []struct {
+		have, most int
+		of         string
+	}{
+		{len(c.Spec.Tunnels), r.Limits.PerAccess, "by this access request"},
+		{ofUser, r.Limits.PerUser, fmt.Sprintf("of the user %q", name)},
+		{ofCluster, r.Limits.PerCluster, fmt.Sprintf("to the cluster %s", c.Namespace)},
+	} {
+		if limit.have >= limit.most {
+			return apierrors.NewTooManyRequestsError(fmt.Sprintf("%d tunnels are open %s, and no more may be: close one", limit.have, limit.of))
+		}
+	}
+	return nil
+}
+
+// admitAgent takes the agent's end. That the cluster's agent may read its credentials was
+// checked.
+func (r *Relay) admitAgent(ctx context.Context, name types.NamespacedName, id string) (*session, error) {
+	c := &v1alpha1.ClusterCredential{}
+	if err := r.Client.Get(ctx, name, c); err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return t.ID == id })
+	if i < 0 {
+		return nil, apierrors.NewGone(fmt.Sprintf("the tunnel %s has ended", id))
+	}
+	entry := c.Spec.Tunnels[i]
+	if entry.Replica != r.Replica {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusMisdirectedRequest, Reason: metav1.StatusReasonUnknown,
+			Message: fmt.Sprintf("the user's side is connected to the replica %s of the hub: try again, by another connection", entry.Replica),
+		}}
+	}
+	s, err := r.take(key{name, id}, c.Spec.AccessRequest, entry)
+	if err != nil {
+		return nil, apierrors.NewServiceUnavailable(err.Error())
+	}
+	return s, nil
+}
