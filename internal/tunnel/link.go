@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path"
 	"sync"
 	"time"
 
@@ -20,14 +21,24 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
+
+// Subresource is where the ends of a tunnel connect to the hub: below an AccessRequest the
+// user's, and below its ClusterCredential the agent's.
+const Subresource = "tunnel"
+
+// Path is the place of an end in the hub's API, for accessrequests or clustercredentials.
+func Path(resource, namespace, name string) string {
+	return path.Join("/apis", v1alpha1.GroupVersion.String(), "namespaces", namespace, resource, name, Subresource)
+}
 
 // Hub opens a WebSocket to the hub. An *EndedError says that it is no use to try again.
 type Hub func(context.Context) (*websocket.Conn, error)
 
 // At is the way to a tunnel's place in the API of a hub, with the rights of a client
-// configuration. path is of the kind /apis/…/tunnel.
-func At(config *rest.Config, path, id string) (Hub, error) {
+// configuration: at a Path.
+func At(config *rest.Config, at, id string) (Hub, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = 0
 	config.NextProtos = []string{"http/1.1"} // HTTP/2 has no upgrade to a WebSocket that servers know
@@ -39,12 +50,17 @@ func At(config *rest.Config, path, id string) (Hub, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the hub %s: %w", config.Host, err)
 	}
-	at := base.JoinPath(path)
-	at.RawQuery = url.Values{"id": {id}}.Encode()
+	to := base.JoinPath(at)
+	// By start the hub knows that this is another process than before.
+	to.RawQuery = url.Values{"id": {id}, "start": {NewID()}}.Encode()
 	return func(ctx context.Context) (*websocket.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		conn, response, err := websocket.Dial(ctx, at.String(), &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{Subprotocol}})
+		conn, response, err := websocket.Dial(
+			ctx,
+			to.String(),
+			&websocket.DialOptions{HTTPClient: client, Subprotocols: []string{Subprotocol}},
+		)
 		switch {
 		case err == nil && conn.Subprotocol() != Subprotocol:
 			_ = conn.CloseNow()

@@ -17,7 +17,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
@@ -89,13 +88,6 @@ func config() *quic.Config {
 	}
 }
 
-// resetKey lets an agent that has restarted end the QUIC connection of a tunnel that it
-// does not know any more. Who knows the ID of a tunnel is a part of it.
-func resetKey(id string) *quic.StatelessResetKey {
-	key := quic.StatelessResetKey(sha256.Sum256([]byte("muster tunnel reset " + id)))
-	return &key
-}
-
 // Client is the user's side of a tunnel. It is safe for concurrent use.
 type Client struct {
 	link      *link
@@ -103,14 +95,18 @@ type Client struct {
 	conn      *quic.Conn
 }
 
-// Connect opens the tunnel with the given ID. It returns when the agent has answered. ctx
+// Connect opens a tunnel. It returns when the agent has answered. ctx
 // is for the opening alone; Close ends the tunnel.
-func Connect(ctx context.Context, id string, hub Hub) (*Client, error) {
+func Connect(ctx context.Context, hub Hub) (*Client, error) {
 	l := newLink(hub)
 	c := &Client{link: l, transport: &quic.Transport{Conn: l}}
 	// What is protected is within: the user's client verifies the cluster's API server by
 	// the cluster's authority. This layer only needs a peer.
-	plain := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{Subprotocol}, MinVersion: tls.VersionTLS13} //nolint:gosec // see above
+	plain := &tls.Config{
+		InsecureSkipVerify: true,
+		NextProtos:         []string{Subprotocol},
+		MinVersion:         tls.VersionTLS13,
+	} //nolint:gosec // see above
 	var err error
 	if c.conn, err = c.transport.Dial(ctx, peer{}, plain, config()); err != nil {
 		ended := l.ended()
@@ -136,15 +132,24 @@ func (c *Client) Err() error {
 	if err := c.link.ended(); err != nil {
 		return err
 	}
-	return context.Cause(c.conn.Context())
+	err := context.Cause(c.conn.Context())
+	var idle *quic.IdleTimeoutError
+	var closed *quic.ApplicationError
+	switch {
+	case errors.As(err, &idle):
+		return fmt.Errorf("nothing was heard of the cluster's agent for %s%s", Silence, c.link.trouble())
+	case errors.As(err, &closed) && closed.Remote:
+		return &EndedError{"the cluster's agent says: " + closed.ErrorMessage}
+	}
+	return err
 }
 
 // Open opens a connection to the cluster's API server.
 func (c *Client) Open(ctx context.Context) (net.Conn, error) {
 	s, err := c.conn.OpenStreamSync(ctx)
 	if err != nil {
-		if ended := c.link.ended(); ended != nil {
-			return nil, ended
+		if ctx.Err() == nil {
+			err = c.Err()
 		}
 		return nil, err
 	}
@@ -190,20 +195,15 @@ const (
 // Serve answers the user's side until ctx ends or the tunnel does. target connects to the
 // cluster's API server; the user has no say in where that is. When ctx ends with a cause,
 // the hub and the user get to know it. The error is why the tunnel has ended.
-func Serve(ctx context.Context, id string, hub Hub, target func(context.Context) (net.Conn, error)) error {
+func Serve(ctx context.Context, hub Hub, target func(context.Context) (net.Conn, error)) error {
 	l := newLink(hub)
-	defer func() {
-		reason := "closed by the cluster's agent"
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-			reason = cause.Error()
-		}
-		l.end(reason)
-	}()
+	outer := ctx
+	defer func() { l.end(reason(outer)) }()
 	certificate, err := newCertificate()
 	if err != nil {
 		return err
 	}
-	transport := &quic.Transport{Conn: l, StatelessResetKey: resetKey(id)}
+	transport := &quic.Transport{Conn: l}
 	defer transport.Close()
 	listener, err := transport.Listen(&tls.Config{
 		Certificates: []tls.Certificate{certificate}, NextProtos: []string{Subprotocol}, MinVersion: tls.VersionTLS13,
@@ -229,6 +229,14 @@ func Serve(ctx context.Context, id string, hub Hub, target func(context.Context)
 	}
 }
 
+// reason is why the agent's end ends, in words for the user.
+func reason(ctx context.Context) string {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause.Error()
+	}
+	return "it has stopped"
+}
+
 // Refuse tells the user's side that the agent does not take the tunnel, and why.
 func Refuse(ctx context.Context, hub Hub, reason string) error {
 	return retry.Until(ctx, clock.RealClock{}, retry.Quick(longestWait), func(ctx context.Context) error {
@@ -247,7 +255,11 @@ func Refuse(ctx context.Context, hub Hub, reason string) error {
 
 // accept waits for the user's side.
 func accept(ctx context.Context, listener *quic.Listener) (*quic.Conn, error) {
-	waiting, cancel := context.WithTimeoutCause(ctx, Silence, &EndedError{fmt.Sprintf("nothing was heard of the user's side for %s", Silence)})
+	waiting, cancel := context.WithTimeoutCause(
+		ctx,
+		Silence,
+		&EndedError{fmt.Sprintf("nothing was heard of the user's side for %s", Silence)},
+	)
 	defer cancel()
 	conn, err := listener.Accept(waiting)
 	if err != nil && waiting.Err() != nil {
@@ -257,7 +269,7 @@ func accept(ctx context.Context, listener *quic.Listener) (*quic.Conn, error) {
 }
 
 func serveConnection(ctx context.Context, conn *quic.Conn, target func(context.Context) (net.Conn, error)) {
-	stop := context.AfterFunc(ctx, func() { _ = conn.CloseWithError(0, "") })
+	stop := context.AfterFunc(ctx, func() { _ = conn.CloseWithError(0, reason(ctx)) })
 	defer stop()
 	var streams sync.WaitGroup
 	defer streams.Wait()
@@ -346,7 +358,13 @@ func newCertificate() (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("make a key: %w", err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)}, &x509.Certificate{}, key.Public(), key)
+	der, err := x509.CreateCertificate(
+		rand.Reader,
+		&x509.Certificate{SerialNumber: big.NewInt(1)},
+		&x509.Certificate{},
+		key.Public(),
+		key,
+	)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("make a certificate: %w", err)
 	}

@@ -108,9 +108,9 @@ func Endpoints(mc *clusterv1.ManagedCluster) (out []v1alpha1.Endpoint, problem s
 			out = append(out, v1alpha1.Endpoint{URL: c.URL, CABundle: c.CABundle})
 		}
 	}
-	if told, ok := mc.Annotations[muster.TunnelAnnotation]; ok && len(out) == 0 {
+	if reported, ok := mc.Annotations[muster.TunnelAnnotation]; ok && len(out) == 0 {
 		// Nobody else may reach it there, but the other end of a tunnel does.
-		if out, err := parseEndpoints("[" + told + "]"); err == nil {
+		if out, err := parseEndpoints("[" + reported + "]"); err == nil {
 			return out, ""
 		}
 	}

@@ -280,7 +280,8 @@ func followRights(shared informers.SharedInformerFactory, changed func()) error 
 	}
 	rbac := shared.Rbac().V1()
 	for _, i := range []cache.SharedIndexInformer{
-		rbac.Roles().Informer(), rbac.RoleBindings().Informer(), rbac.ClusterRoles().Informer(), rbac.ClusterRoleBindings().Informer(),
+		rbac.Roles().Informer(), rbac.RoleBindings().Informer(),
+		rbac.ClusterRoles().Informer(), rbac.ClusterRoleBindings().Informer(),
 	} {
 		if _, err := i.AddEventHandler(news); err != nil {
 			return fmt.Errorf("follow the rights of users: %w", err)

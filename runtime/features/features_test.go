@@ -19,7 +19,7 @@ func TestDefaults(t *testing.T) {
 		off   string
 	}{
 		"hub": {features.NewHub(), "DefaultClusterSet ResourceCleanup AddonManagement ManifestWorkReplicaSet " +
-			"ClusterRegistration UserAccess BoundClusterSets WorkPreview WorkOverride",
+			"ClusterRegistration UserAccess BoundClusterSets WorkPreview WorkOverride Tunnel",
 			"ClusterImport ManagedClusterAutoApproval ClusterProfile ClusterImporter V1beta1CSRAPICompatibility SIGPlacementDecision PlacementDebugServer PreferNoSelect NilExecutorValidating RolloutNeedsProgressing CloudEventsDrivers CleanUpCompletedManifestWork"},
 		"agent": {features.NewAgent(), "ClusterClaim AddonManagement DerivedProgressing WorkPreview",
 			"ClusterProperty MultipleHubs V1beta1CSRAPICompatibility ExecutorValidatingCaches RawFeedbackJsonString"},

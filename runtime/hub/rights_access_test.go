@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,8 +46,9 @@ func tenants(t testing.TB, p places) map[string]tenant {
 		"access-user": {"muster:access-user", p.tenant, []right{
 			on(p.tenant, "logicalclouds", read+",use"), on(p.tenant, "logicalclouds/kubeconfig", "get"), on(p.tenant, "accessrequests", read+",create,delete"), decisions(p.tenant),
 		}},
-		"cloud-admin":  {"muster:cloud-admin", p.tenant, makes(p.tenant)},
-		"other tenant": {"muster:cloud-admin", p.otherTenant, makes(p.otherTenant)},
+		"access-tunnel": {"muster:access-tunnel", p.tenant, []right{on(p.tenant, "accessrequests", "tunnel")}},
+		"cloud-admin":   {"muster:cloud-admin", p.tenant, makes(p.tenant)},
+		"other tenant":  {"muster:cloud-admin", p.otherTenant, makes(p.otherTenant)},
 		// The role of Kubernetes' contains the one above, and nothing more of ours.
 		"namespace admin": {"admin", p.tenant, append(makes(p.tenant), derived(t, "admin", p.tenant)...)},
 	}
@@ -123,6 +125,21 @@ func usingClouds(t testing.TB, p places, everybody map[string]identity) []reques
 			return clientsetFor(t, everybody[who].config).Discovery().RESTClient().Get().AbsPath(path).Param("user", of).Do(ctx).Error()
 		}, want}
 	}
+	tunnel := func(who, of, in, name, want string) request {
+		path := "/apis/muster-fleet.io/v1alpha1/namespaces/" + in + "/" + of + "/" + name + "/tunnel"
+		return request{who, "opens a tunnel by " + of + " in " + in, func(client.Client) error {
+			get := clientsetFor(t, everybody[who].config).Discovery().RESTClient().Get().AbsPath(path)
+			err := get.Param("id", strings.Repeat("0", 32)).Do(ctx).Error()
+			if apierrors.IsNotFound(err) || apierrors.IsGone(err) {
+				return nil // there is no such request or tunnel, which only they hear who may open one
+			}
+			return err
+		}, want}
+	}
+	byAgent := func(who, in, want string) request {
+		return tunnel(who, "clustercredentials", in, muster.Credential("1"), want)
+	}
+	const noTunnel, noEnd = `cannot tunnel resource "accessrequests"`, `cannot tunnel resource "clustercredentials"`
 	const answer = `{"status":{"conditions":[{"type":"Failed","status":"True","reason":"RefusedByPolicy","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
 	rows := []request{
 		{"access-view", "reads a cloud", getting(cloud(p.tenant)), ""},
@@ -147,6 +164,11 @@ func usingClouds(t testing.TB, p places, everybody map[string]identity) []reques
 		{"cluster", "reads its credential", getting(credential(p.own)), ""},
 		{"cluster", "answers", patchingStatus(credential(p.own), answer), ""},
 		{"cluster", "lists all credentials", listing(&v1alpha1.ClusterCredentialList{}), `cannot list resource "clustercredentials"`},
+		tunnel("access-tunnel", "accessrequests", p.tenant, "none", ""),
+		tunnel("access-tunnel", "accessrequests", p.otherTenant, "none", noTunnel),
+		byAgent("access-tunnel", p.own, noEnd),
+		byAgent("cluster", p.own, ""),
+		byAgent("cluster", p.other, noEnd),
 		{"role-granter", "reads the catalogue", getting(role), `cannot get resource "accessroles"`},
 	}
 	outsiders := []string{"other tenant", "cluster", "other cluster", "denied cluster", "bootstrap", "bound bootstrap", "anonymous", "set-admin"}
@@ -157,8 +179,10 @@ func usingClouds(t testing.TB, p places, everybody map[string]identity) []reques
 			request{who, "makes a credential", creating(credential(p.own)), `cannot create resource "clustercredentials"`},
 			request{who, "changes a credential", patching(credential(p.own), `{"metadata":{"labels":{"a":"b"}}}`), `cannot patch resource "clustercredentials"`},
 		)
+		rows = append(rows, tunnel(who, "accessrequests", p.tenant, "none", noTunnel))
 		if who != "cluster" {
 			rows = append(rows,
+				byAgent(who, p.own, noEnd),
 				request{who, "reads a credential", getting(credential(p.own)), `cannot get resource "clustercredentials"`},
 				request{who, "answers a credential", patchingStatus(credential(p.own), answer), `cannot patch resource "clustercredentials/status"`})
 		}

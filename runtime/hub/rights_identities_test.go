@@ -256,7 +256,7 @@ func agentRights(name string) []right {
 		{"create,patch,update", eventsGroup, "events", name, "*", ""},
 		{"get,list,patch,update,watch", worksGroup, "manifestworks", name, "*", ""},
 		{"patch,update", worksGroup, "manifestworks/status", name, "*", ""},
-		{"get,list,watch", musterGroup, "clustercredentials", name, "*", ""},
+		{"get,list,watch,tunnel", musterGroup, "clustercredentials", name, "*", ""},
 		{"patch,update", musterGroup, "clustercredentials/status", name, "*", ""},
 		{"get,list,watch", musterGroup, "workpreviews", name, "*", ""},
 		{"patch,update", musterGroup, "workpreviews/status", name, "*", ""},

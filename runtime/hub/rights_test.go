@@ -142,7 +142,7 @@ func rightsCells(namespaced, clusterWide []cell, clusters []string, namespaces .
 		muster.AccessKeyNamespace, muster.ImportNamespace)
 	var cells []cell
 	// Only muster's own kinds have these.
-	own := []string{"use", "grant-cluster-scope"}
+	own := []string{"use", "grant-cluster-scope", "tunnel"}
 	for _, verb := range append(rightsVerbs(), own...) {
 		for _, x := range namespaced {
 			if slices.Contains(own, verb) && x.group != musterGroup {

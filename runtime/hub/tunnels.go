@@ -55,7 +55,10 @@ func (o Options) serveTunnels(ctx context.Context, server *controlplane.Server) 
 	if !o.Features.Enabled(features.Tunnel) || !o.Features.Enabled(features.UserAccess) {
 		return nil
 	}
-	c, err := client.New(server.RESTConfig("muster-tunnel"), client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
+	c, err := client.New(
+		server.RESTConfig("muster-tunnel"),
+		client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()},
+	)
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,13 @@ type access struct {
 	request *v1alpha1.AccessRequest
 }
 
-// ask asks for access to a cluster as jo.
+// ask asks for access to a cluster as jo, and askIn by another tenant's cloud.
 func ask(t testing.TB, m *member, mode v1alpha1.AccessMode) *access {
+	t.Helper()
+	return askIn(t, tenant, m, mode)
+}
+
+func askIn(t testing.TB, tenant string, m *member, mode v1alpha1.AccessMode) *access {
 	t.Helper()
 	k, err := keys.NewKeys()
 	testkit.Must(t, err)
@@ -206,7 +211,7 @@ func TestUserGetsIntoClustersAndOutAgain(t *testing.T) {
 	early.start("--user-access")
 	unsigned.start("--user-access")
 	upstream.start()
-	clouds(t)
+	clouds(t, tenant)
 	toEarly, toLate := ask(t, early, v1alpha1.AccessCertificate), ask(t, late, v1alpha1.AccessCertificate)
 	toUnsigned, toUpstream := ask(t, unsigned, v1alpha1.AccessAuto), ask(t, upstream, v1alpha1.AccessCertificate)
 

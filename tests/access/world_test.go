@@ -77,7 +77,9 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	config.QPS = -1
-	hub = &hubWorld{Hub: testfleet.Hub{Admin: config}, kubeconfig: process.Kubeconfig, log: process.Log}
+	hub = &hubWorld{
+		Hub: testfleet.Hub{Admin: config}, kubeconfig: process.Kubeconfig, log: process.Log, process: process,
+	}
 	return m.Run(), nil
 }
 
@@ -86,6 +88,7 @@ type hubWorld struct {
 	testfleet.Hub
 	kubeconfig string // the administrator's
 	log        func() string
+	process    *testhub.Process
 }
 
 func (h *hubWorld) admin(t testing.TB) client.Client { return testfleet.Client(t, h.Admin) }
@@ -144,8 +147,13 @@ func prepare(t testing.TB, name string, clouds ...string) *member {
 // start starts the cluster's agent and waits until the cluster is available.
 func (m *member) start(flags ...string) {
 	m.t.Helper()
-	agent, err := testhub.StartAgent(program, m.name, m.bootstrap, m.process.Kubeconfig,
-		append([]string{"--spoke-external-server-urls", m.config.Host}, flags...)...)
+	m.startWith(append([]string{"--spoke-external-server-urls", m.config.Host}, flags...)...)
+}
+
+// startWith is start of an agent that does not say where users reach the cluster.
+func (m *member) startWith(flags ...string) {
+	m.t.Helper()
+	agent, err := testhub.StartAgent(program, m.name, m.bootstrap, m.process.Kubeconfig, flags...)
 	testkit.Must(m.t, err)
 	m.agent = agent
 	m.t.Cleanup(func() { _ = agent.Kill() })
@@ -172,8 +180,8 @@ func oddUsers() []string {
 
 // clouds makes logical clouds that let their users read and write config maps: prod,
 // where jo holds the keys, made, where the hub makes them, and odd, with odd users.
-// It lets jo ask for access.
-func clouds(t testing.TB) {
+// It lets jo ask for access. All is in the namespace of a tenant.
+func clouds(t testing.TB, tenant string) {
 	t.Helper()
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}},
@@ -220,7 +228,11 @@ func clouds(t testing.TB) {
 		}, lc)
 	}
 	for _, o := range objects {
-		testkit.Must(t, hub.admin(t).Create(t.Context(), o))
+		err := hub.admin(t).Create(t.Context(), o)
+		if _, ok := o.(*v1alpha1.AccessRole); ok {
+			err = client.IgnoreAlreadyExists(err) // by another tenant's
+		}
+		testkit.Must(t, err)
 	}
 	testfleet.AwaitRules(t, hub.config(jo), tenant, rbacv1.PolicyRule{
 		APIGroups: []string{muster.GroupName}, Resources: []string{"accessrequests"}, Verbs: []string{"create"},

@@ -34,6 +34,9 @@ type tunnels struct {
 	open map[string]map[string]context.CancelCauseFunc
 }
 
+// grace is how long the hub may take to end a tunnel that it names no more.
+const grace = 500 * time.Millisecond
+
 // newTunnels prepares the agent's ends. said is what the hub gets to know: where the API
 // server is that they lead to.
 func newTunnels(a *agent) (t *tunnels, said string, err error) {
@@ -90,7 +93,8 @@ func (t *tunnels) keep(c *v1alpha1.ClusterCredential, name string, p policy.Poli
 	}
 	for id, end := range open {
 		if !wanted[id] {
-			end(&tunnel.EndedError{Reason: "the hub names it no more"})
+			// The hub ends it, and says why. This is in case it does not.
+			time.AfterFunc(grace, func() { end(&tunnel.EndedError{Reason: "the hub names it no more"}) })
 			delete(open, id)
 		}
 	}
@@ -116,7 +120,7 @@ func (t *tunnels) refusal(c *v1alpha1.ClusterCredential, p policy.Policy) error 
 // begin opens the agent's end of a tunnel, or says at the hub why it does not.
 func (t *tunnels) begin(c *v1alpha1.ClusterCredential, entry v1alpha1.Tunnel, refusal error) context.CancelCauseFunc {
 	ctx, cancel := context.WithCancelCause(t.ctx)
-	path := "/apis/" + v1alpha1.GroupVersion.String() + "/namespaces/" + c.Namespace + "/clustercredentials/" + c.Name + "/tunnel"
+	path := tunnel.Path("clustercredentials", c.Namespace, c.Name)
 	t.running.Go(func() {
 		defer cancel(nil)
 		err := recovery.Call(func() error {
@@ -127,10 +131,14 @@ func (t *tunnels) begin(c *v1alpha1.ClusterCredential, entry v1alpha1.Tunnel, re
 			if refusal != nil {
 				return tunnel.Refuse(ctx, hub, refusal.Error())
 			}
-			until, stop := context.WithTimeoutCause(ctx, c.Status.NotAfter.Sub(t.agent.Clock.Now()), &tunnel.EndedError{Reason: "access has ended"})
+			until, stop := context.WithTimeoutCause(
+				ctx,
+				c.Status.NotAfter.Sub(t.agent.Clock.Now()),
+				&tunnel.EndedError{Reason: "access has ended"},
+			)
 			defer stop()
 			t.report(ctx, c, entry, corev1.EventTypeNormal, muster.EventTunnelOpened, "open")
-			err = tunnel.Serve(until, entry.ID, hub, t.dial)
+			err = tunnel.Serve(until, hub, t.dial)
 			if cause := context.Cause(until); cause != nil {
 				err = cause
 			}
@@ -156,9 +164,20 @@ func why(err error) string {
 const reportTimeout = 5 * time.Second
 
 // report tells the cluster's owner of a tunnel.
-func (t *tunnels) report(ctx context.Context, c *v1alpha1.ClusterCredential, entry v1alpha1.Tunnel, kind, reason, what string) {
+func (t *tunnels) report(
+	ctx context.Context,
+	c *v1alpha1.ClusterCredential,
+	entry v1alpha1.Tunnel,
+	kind, reason, what string,
+) {
 	t.agent.Log.Info("a tunnel is "+what, append(about(c), "tunnel", entry.ID, "by", entry.User)...)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
-	t.agent.event(ctx, c, kind, reason, fmt.Sprintf("tunnel %s of the user %q for %s: %s", entry.ID, entry.User, sentence(c), what))
+	t.agent.event(
+		ctx,
+		c,
+		kind,
+		reason,
+		fmt.Sprintf("tunnel %s of the user %q for %s: %s", entry.ID, entry.User, sentence(c), what),
+	)
 }

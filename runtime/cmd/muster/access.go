@@ -32,8 +32,8 @@ unless the logical cloud has the hub make them (keyPolicy HubMade).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAccessKubeconfigCommand(), newAccessProxyCommand(), newAccessCredentialCommand(), newAccessRequestCommand(),
-		newAccessStatusCommand(), newAccessListCommand(), newAccessRevokeCommand())
+	cmd.AddCommand(newAccessKubeconfigCommand(), newAccessProxyCommand(), newAccessCredentialCommand(),
+		newAccessRequestCommand(), newAccessStatusCommand(), newAccessListCommand(), newAccessRevokeCommand())
 	return cmd
 }
 

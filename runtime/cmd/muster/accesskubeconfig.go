@@ -115,7 +115,9 @@ func (k *kubeconfigFlags) fresh() error {
 }
 
 // own is a kubeconfig with keys of one's own.
-func (k *kubeconfigFlags) own(ctx context.Context, s *accessSession, cloud *v1alpha1.LogicalCloud) (*clientcmdapi.Config, error) {
+func (k *kubeconfigFlags) own(
+	ctx context.Context, s *accessSession, cloud *v1alpha1.LogicalCloud,
+) (*clientcmdapi.Config, error) {
 	clusters := k.clusters
 	var err error
 	if len(clusters) == 0 {

@@ -20,6 +20,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +29,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/tunnel"
 	"github.com/muster-fleet/terraform-provider-muster/internal/useraccess"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/cmd/internal/cli"
 )
@@ -76,10 +78,26 @@ right to the verb tunnel on accessrequests, as by the ClusterRole muster:access-
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&p.kubeconfig.clusters, "cluster", nil, "only these clusters (default all that the cloud's placements select)")
-	flags.StringVarP(&p.kubeconfig.output, "output", "o", "", "file that gets the kubeconfig, for as long as the proxy runs (default a temporary one)")
+	flags.StringSliceVar(
+		&p.kubeconfig.clusters,
+		"cluster",
+		nil,
+		"only these clusters (default all that the cloud's placements select)",
+	)
+	flags.StringVarP(
+		&p.kubeconfig.output,
+		"output",
+		"o",
+		"",
+		"file that gets the kubeconfig, for as long as the proxy runs (default a temporary one)",
+	)
 	flags.BoolVar(&p.kubeconfig.force, "force", false, "replace an existing file")
-	flags.StringVar(&p.address, "address", "127.0.0.1:0", "address to listen on, of this machine; port 0 takes a free one")
+	flags.StringVar(
+		&p.address,
+		"address",
+		"127.0.0.1:0",
+		"address to listen on, of this machine; port 0 takes a free one",
+	)
 	flags.BoolVar(&p.printProxy, "print-proxy", false, "print the proxy's URL for HTTPS_PROXY, with its password")
 	return cmd
 }
@@ -96,7 +114,11 @@ func (p *proxyFlags) check(command []string) error {
 		return fmt.Errorf("--address %q: write an address and a port, as 127.0.0.1:8443", p.address)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("--address %q: the proxy takes passwords in the clear, so it listens on this machine alone: use 127.0.0.1, [::1] or localhost", p.address)
+		return fmt.Errorf(
+			"--address %q: the proxy takes passwords in the clear, so it listens on this machine alone: "+
+				"use 127.0.0.1, [::1] or localhost",
+			p.address,
+		)
 	}
 	if p.kubeconfig.output == "-" {
 		return errors.New("--output -: the kubeconfig is of use only while the proxy runs: name a file")
@@ -135,7 +157,10 @@ func (p *proxyFlags) run(cmd *cobra.Command, s *accessSession, command []string)
 		return err
 	}
 	if !hubinfo.Has(info, hubinfo.Tunnel) {
-		return fmt.Errorf("the hub %s carries no tunnels: it needs the feature gate Tunnel, which is on by default in newer hubs", s.config.Host)
+		return fmt.Errorf(
+			"the hub %s carries no tunnels: it needs the feature gate Tunnel, which is on by default in newer hubs",
+			s.config.Host,
+		)
 	}
 	cloud, err := s.cloud(asking)
 	if err != nil {
@@ -170,7 +195,14 @@ func (p *proxyFlags) run(cmd *cobra.Command, s *accessSession, command []string)
 }
 
 // serve writes the kubeconfig, and runs the command, or waits for the end.
-func (p *proxyFlags) serve(ctx context.Context, cmd *cobra.Command, it *proxy, config *clientcmdapi.Config, at net.Addr, command []string) error {
+func (p *proxyFlags) serve(
+	ctx context.Context,
+	cmd *cobra.Command,
+	it *proxy,
+	config *clientcmdapi.Config,
+	at net.Addr,
+	command []string,
+) error {
 	text, err := clientcmd.Write(*config)
 	if err != nil {
 		return fmt.Errorf("write the kubeconfig: %w", err)
@@ -193,7 +225,8 @@ func (p *proxyFlags) serve(ctx context.Context, cmd *cobra.Command, it *proxy, c
 	}
 	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "listening on %s; the kubeconfig is %s\n", at, path)
 	if p.printProxy {
-		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "export HTTPS_PROXY=%s\n", it.url(anyCluster, at))
+		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "export HTTPS_PROXY=%s NO_PROXY=%s\n",
+			it.url(anyCluster, at), it.hubHost())
 	}
 	<-ctx.Done()
 	return nil
@@ -224,6 +257,15 @@ func (x *proxy) url(of string, at net.Addr) string {
 	return (&url.URL{Scheme: "http", User: url.UserPassword(of, x.password), Host: at.String()}).String()
 }
 
+// hubHost is the hub, which credential plugins have to reach without the proxy.
+func (x *proxy) hubHost() string {
+	base, _, err := rest.DefaultServerUrlFor(x.session.config)
+	if err != nil {
+		return ""
+	}
+	return base.Hostname()
+}
+
 // lead makes a kubeconfig lead through the proxy.
 func (x *proxy) lead(config *clientcmdapi.Config, at net.Addr, hubMade bool) error {
 	for name, c := range config.Clusters {
@@ -248,7 +290,10 @@ func (x *proxy) lead(config *clientcmdapi.Config, at net.Addr, hubMade bool) err
 	}
 	for _, context := range config.Contexts {
 		if auth := config.AuthInfos[context.AuthInfo]; auth != nil && auth.Exec != nil {
-			auth.Exec.Env = append(auth.Exec.Env, clientcmdapi.ExecEnvVar{Name: proxyVariable, Value: x.url(context.Cluster, at)})
+			auth.Exec.Env = append(
+				auth.Exec.Env,
+				clientcmdapi.ExecEnvVar{Name: proxyVariable, Value: x.url(context.Cluster, at)},
+			)
 		}
 	}
 	return nil
@@ -259,7 +304,11 @@ func (x *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, ok := x.authenticate(r)
 	switch {
 	case r.Method != http.MethodConnect:
-		http.Error(w, "muster access proxy takes connections to clusters (CONNECT), and nothing else", http.StatusMethodNotAllowed)
+		http.Error(
+			w,
+			"muster access proxy takes connections to clusters (CONNECT), and nothing else",
+			http.StatusMethodNotAllowed,
+		)
 		return
 	case !ok:
 		w.Header().Set("Proxy-Authenticate", `Basic realm="muster access proxy"`)
@@ -322,9 +371,17 @@ func (x *proxy) connect(name, address string) (net.Conn, int, error) {
 	}
 	switch {
 	case len(at) == 0:
-		return nil, http.StatusForbidden, fmt.Errorf("this proxy does not lead to %s, but to the API servers of the clusters of %s", address, x.session.flags.cloud)
+		return nil, http.StatusForbidden, fmt.Errorf(
+			"this proxy does not lead to %s, but to the API servers of the clusters of %s",
+			address,
+			x.session.flags.cloud,
+		)
 	case len(at) > 1:
-		return nil, http.StatusForbidden, fmt.Errorf("%d clusters have the address %s: use the kubeconfig, which distinguishes them", len(at), address)
+		return nil, http.StatusForbidden, fmt.Errorf(
+			"%d clusters have the address %s: use the kubeconfig, which distinguishes them",
+			len(at),
+			address,
+		)
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, x.session.flags.timeout)
 	defer cancel()
@@ -360,14 +417,16 @@ func (c *proxied) tunnel(ctx context.Context, x *proxy) (*tunnel.Client, error) 
 	if err != nil {
 		return nil, err
 	}
-	path := "/apis/" + v1alpha1.GroupVersion.String() + "/namespaces/" + s.flags.namespace + "/accessrequests/" + request + "/tunnel"
-	id := tunnel.NewID()
-	hub, err := tunnel.At(s.config, path, id)
+	hub, err := tunnel.At(s.config, tunnel.Path("accessrequests", s.flags.namespace, request), tunnel.NewID())
 	if err != nil {
 		return nil, err
 	}
-	opened, err := tunnel.Connect(ctx, id, hub)
+	opened, err := tunnel.Connect(ctx, hub)
 	if err != nil {
+		if strings.Contains(err.Error(), "cannot "+muster.VerbTunnel) {
+			err = fmt.Errorf("%w: an administrator of the hub gives the right "+
+				"by the ClusterRole muster:access-tunnel", err)
+		}
 		return nil, fmt.Errorf("open a tunnel: %w", err)
 	}
 	c.client = opened
@@ -444,7 +503,8 @@ func (s *accessSession) issuedRequest(ctx context.Context, cluster string) (stri
 	for i := range list.Items {
 		r := &list.Items[i]
 		state, _ := useraccess.Progress(r, time.Now())
-		if r.Spec.LogicalCloud != s.flags.cloudName || r.Spec.ManagedCluster != cluster || r.Spec.User != user || state != useraccess.Issued {
+		if r.Spec.LogicalCloud != s.flags.cloudName || r.Spec.ManagedCluster != cluster || r.Spec.User != user ||
+			state != useraccess.Issued {
 			continue
 		}
 		if newest == nil || newest.CreationTimestamp.Before(&r.CreationTimestamp) {
@@ -452,7 +512,12 @@ func (s *accessSession) issuedRequest(ctx context.Context, cluster string) (stri
 		}
 	}
 	if newest == nil {
-		return "", fmt.Errorf("the logical cloud %q gives %q no access to the cluster %s now", s.flags.cloud, user, cluster)
+		return "", fmt.Errorf(
+			"the logical cloud %q gives %q no access to the cluster %s now",
+			s.flags.cloud,
+			user,
+			cluster,
+		)
 	}
 	return newest.Name, nil
 }

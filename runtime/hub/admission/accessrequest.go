@@ -373,8 +373,9 @@ func (clusterCredentials) Validate(_ context.Context, a admission.Attributes, _ 
 	}
 	tunnels := before.Spec
 	tunnels.Tunnels = now.Spec.Tunnels
+	isNew := func(t v1alpha1.Tunnel) bool { return !slices.Contains(before.Spec.Tunnels, t) }
 	endsTunnels := a.GetOperation() == admission.Update && len(now.Spec.Tunnels) < len(before.Spec.Tunnels) &&
-		!slices.ContainsFunc(now.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return !slices.Contains(before.Spec.Tunnels, t) })
+		!slices.ContainsFunc(now.Spec.Tunnels, isNew)
 	switch {
 	case a.GetOperation() == admission.Update && !apiequality.Semantic.DeepEqual(now.Spec, tunnels):
 		return forbidden(a, "the spec of a cluster credential can't be changed")

@@ -182,7 +182,8 @@ func answersUsers(name string, a authorizer.Attributes) bool {
 	}
 	switch resourceOf(a) {
 	case "clustercredentials", "workpreviews":
-		return hasVerb(a, "get", "list", "watch") || resourceOf(a) == "clustercredentials" && hasVerb(a, muster.VerbTunnel)
+		return hasVerb(a, "get", "list", "watch") ||
+			resourceOf(a) == "clustercredentials" && hasVerb(a, muster.VerbTunnel)
 	case "clustercredentials/status", "workpreviews/status":
 		return hasVerb(a, "patch", "update")
 	}

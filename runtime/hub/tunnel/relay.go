@@ -88,6 +88,8 @@ type session struct {
 	// user is who has opened it, once the user's end has come to this hub.
 	user atomic.Pointer[user.DefaultInfo]
 	ends [2]end
+	// agent is the process that is the agent's end, by the name that it has made up.
+	agent string
 	// limits are those that its packets wait for.
 	limits []*allotment
 	// lonely ends a session whose user's end does not come, or come back.
@@ -134,7 +136,7 @@ func (e *end) send(p []byte) {
 
 // attach makes a connection the end's, in place of an earlier one.
 func (e *end) attach(conn *websocket.Conn) {
-	if before := e.conn.Swap(nil); before != nil {
+	if before := e.conn.Swap(conn); before != nil {
 		_ = before.CloseNow() // which ends a write that is stuck
 	}
 	e.mu.Lock()
@@ -144,7 +146,6 @@ func (e *end) attach(conn *websocket.Conn) {
 		_ = conn.Write(context.Background(), websocket.MessageBinary, p)
 	}
 	e.waiting = nil
-	e.conn.Store(conn)
 }
 
 // close says why the tunnel ends.
@@ -169,13 +170,26 @@ func (r *Relay) take(k key, request v1alpha1.RequestReference, entry v1alpha1.Tu
 		}
 		s.ctx, s.cancel = context.WithCancel(context.Background())
 		s.limits = []*allotment{
-			r.allot(share{user: entry.User}, r.Limits.UserRate), r.allot(share{cluster: s.cluster}, r.Limits.ClusterRate),
+			r.allot(
+				share{user: entry.User},
+				r.Limits.UserRate,
+			), r.allot(share{cluster: s.cluster}, r.Limits.ClusterRate),
 		}
 		s.lonely = r.Clock.NewTimer(tunnel.Silence)
 		go r.watchOver(s)
 		r.sessions[k] = s
 	}
 	return s, nil
+}
+
+// isAnother notes which process is the agent's end, and reports whether it is another than
+// before. The connections of the user are gone with the earlier one.
+func (r *Relay) isAnother(s *session, start string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := s.agent
+	s.agent = start
+	return before != "" && before != start
 }
 
 // watchOver ends a session whose user's end is missing for too long.
@@ -292,8 +306,16 @@ func (r *Relay) end(s *session, why string) {
 		carried += e.bytes
 		e.mu.Unlock()
 	}
-	note := fmt.Sprintf("user %q, cluster %q, tunnel %s, since %s, %s, %d bytes: %s", s.entry.User, s.cluster, s.key.id,
-		s.entry.Since.UTC().Format(time.RFC3339), r.Clock.Since(s.entry.Since.Time).Round(time.Second), carried, why)
+	note := fmt.Sprintf(
+		"user %q, cluster %q, tunnel %s, since %s, %s, %d bytes: %s",
+		s.entry.User,
+		s.cluster,
+		s.key.id,
+		s.entry.Since.UTC().Format(time.RFC3339),
+		r.Clock.Since(s.entry.Since.Time).Round(time.Second),
+		carried,
+		why,
+	)
 	if err := r.record(ctx, s, muster.EventTunnelClosed, note); err != nil {
 		r.Log.Error(err, "record the end of a tunnel", "cluster", s.cluster, "user", s.entry.User)
 	}
@@ -314,7 +336,11 @@ func (r *Relay) record(ctx context.Context, s *session, reason, note string) err
 }
 
 // change changes the entries of a credential as they are stored now.
-func (r *Relay) change(ctx context.Context, name types.NamespacedName, change func(*v1alpha1.ClusterCredential) bool) (*v1alpha1.ClusterCredential, error) {
+func (r *Relay) change(
+	ctx context.Context,
+	name types.NamespacedName,
+	change func(*v1alpha1.ClusterCredential) bool,
+) (*v1alpha1.ClusterCredential, error) {
 	c := &v1alpha1.ClusterCredential{}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if err := r.Client.Get(ctx, name, c); err != nil {
@@ -440,7 +466,10 @@ func (r *Relay) credentialIs(before, now any) {
 	}
 	for _, t := range old.Spec.Tunnels {
 		if !hasEntry(c, t.ID) {
-			r.endThose("its entry in the cluster credential was removed", func(s *session) bool { return s.key == key{name, t.ID} })
+			r.endThose(
+				"its entry in the cluster credential was removed",
+				func(s *session) bool { return s.key == key{name, t.ID} },
+			)
 		}
 	}
 }
@@ -453,7 +482,14 @@ func hasEntry(c *v1alpha1.ClusterCredential, id string) bool {
 func (r *Relay) RightsChanged(ctx context.Context) {
 	for _, s := range r.those(func(s *session) bool { return s.user.Load() != nil }) {
 		if !r.mayGoOn(ctx, s) {
-			go r.end(s, fmt.Sprintf("the user has no right to a tunnel any more: the verb %s on %s", muster.VerbTunnel, requests))
+			go r.end(
+				s,
+				fmt.Sprintf(
+					"the user has no right to a tunnel any more: the verb %s on %s",
+					muster.VerbTunnel,
+					requests,
+				),
+			)
 		}
 	}
 }
@@ -462,7 +498,8 @@ func (r *Relay) RightsChanged(ctx context.Context) {
 // takes no right away.
 func (r *Relay) mayGoOn(ctx context.Context, s *session) bool {
 	decision, _, err := r.Authorizer.Authorize(ctx, authorizer.AttributesRecord{
-		User: s.user.Load(), Verb: muster.VerbTunnel, APIGroup: muster.GroupName, APIVersion: v1alpha1.GroupVersion.Version,
+		User: s.user.Load(), Verb: muster.VerbTunnel,
+		APIGroup: muster.GroupName, APIVersion: v1alpha1.GroupVersion.Version,
 		Resource: requests, Namespace: s.request.Namespace, Name: s.request.Name, ResourceRequest: true,
 	})
 	return err != nil || decision == authorizer.DecisionAllow

@@ -31,14 +31,10 @@ const (
 	credentials = "clustercredentials"
 )
 
-// Subresource is where the ends of a tunnel connect: below an AccessRequest the user's, and
-// below its ClusterCredential the agent's.
-const Subresource = "tunnel"
-
 // Verb makes the connection to a tunnel a request with the verb of its own, so that no role
 // allows it that doesn't name it.
 func Verb(info *request.RequestInfo) {
-	if info.IsResourceRequest && info.APIGroup == muster.GroupName && info.Subresource == Subresource &&
+	if info.IsResourceRequest && info.APIGroup == muster.GroupName && info.Subresource == tunnel.Subresource &&
 		(info.Resource == requests || info.Resource == credentials) {
 		info.Verb, info.Subresource = muster.VerbTunnel, ""
 	}
@@ -73,6 +69,10 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		s, err = r.admitUser(ctx, types.NamespacedName{Namespace: info.Namespace, Name: info.Name}, id, who)
 	default:
 		s, err = r.admitAgent(ctx, types.NamespacedName{Namespace: info.Namespace, Name: info.Name}, id)
+		if err == nil && r.isAnother(s, req.URL.Query().Get("start")) {
+			r.end(s, "the cluster's agent has started anew")
+			err = gone(id)
+		}
 	}
 	if err != nil {
 		refuse(w, err)
@@ -99,6 +99,8 @@ func resource(name string) schema.GroupResource {
 	return schema.GroupResource{Group: muster.GroupName, Resource: name}
 }
 
+func gone(id string) error { return apierrors.NewGone(fmt.Sprintf("the tunnel %s has ended", id)) }
+
 func refuse(w http.ResponseWriter, err error) {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {
@@ -109,7 +111,12 @@ func refuse(w http.ResponseWriter, err error) {
 
 // admitUser decides whether a user may have a tunnel by an access request, and writes the
 // entry by which the agent comes to the other end. The right to the verb has been checked.
-func (r *Relay) admitUser(ctx context.Context, name types.NamespacedName, id string, who user.Info) (*session, error) {
+func (r *Relay) admitUser(
+	ctx context.Context,
+	name types.NamespacedName,
+	id string,
+	who user.Info,
+) (*session, error) {
 	a := &v1alpha1.AccessRequest{}
 	if err := r.Client.Get(ctx, name, a); err != nil {
 		return nil, err
@@ -134,9 +141,16 @@ func (r *Relay) admitUser(ctx context.Context, name types.NamespacedName, id str
 	available := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable)
 	switch {
 	case mc.Annotations[muster.TunnelAnnotation] == "":
-		return nil, conflict("the agent of the cluster %s takes no tunnels: start it with --user-access --tunnels", mc.Name)
+		return nil, conflict(
+			"the agent of the cluster %s takes no tunnels: start it with --user-access --tunnels",
+			mc.Name,
+		)
 	case available != nil && available.Status != metav1.ConditionTrue:
-		return nil, conflict("the cluster %s is not available, so its agent can't come to the other end: %s", mc.Name, available.Message)
+		return nil, conflict(
+			"the cluster %s is not available, so its agent can't come to the other end: %s",
+			mc.Name,
+			available.Message,
+		)
 	}
 	credential := types.NamespacedName{Namespace: mc.Name, Name: muster.Credential(string(a.UID))}
 	k := key{credential, id}
@@ -153,7 +167,9 @@ func (r *Relay) admitUser(ctx context.Context, name types.NamespacedName, id str
 		err = r.record(ctx, s, muster.EventTunnelOpened, note) // no tunnel opens without a record
 	}
 	if err == nil {
-		s.user.Store(&user.DefaultInfo{Name: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: who.GetExtra()})
+		s.user.Store(
+			&user.DefaultInfo{Name: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: who.GetExtra()},
+		)
 		if s.over.Load() || !r.mayGoOn(ctx, s) { // since the request was admitted
 			err = conflict("access has ended: ask for it again")
 		}
@@ -184,7 +200,11 @@ func (r *Relay) enter(ctx context.Context, k key, entry v1alpha1.Tunnel) (isNew 
 				continue
 			}
 			if have.User != entry.User {
-				refused = apierrors.NewForbidden(resource(requests), k.credential.Name, errors.New("another user has opened this tunnel"))
+				refused = apierrors.NewForbidden(
+					resource(requests),
+					k.credential.Name,
+					errors.New("another user has opened this tunnel"),
+				)
 			}
 			moved := refused == nil && have.Replica != entry.Replica
 			if moved {
@@ -205,7 +225,11 @@ func (r *Relay) enter(ctx context.Context, k key, entry v1alpha1.Tunnel) (isNew 
 	case refused != nil:
 		return false, refused
 	case !hasEntry(c, entry.ID):
-		return false, apierrors.NewConflict(resource(requests), k.credential.Name, errors.New("access has ended: ask for it again"))
+		return false, apierrors.NewConflict(
+			resource(requests),
+			k.credential.Name,
+			errors.New("access has ended: ask for it again"),
+		)
 	}
 	return isNew, nil
 }
@@ -241,7 +265,9 @@ func (r *Relay) overLimit(c *v1alpha1.ClusterCredential, name string) error {
 		{ofCluster, r.Limits.PerCluster, fmt.Sprintf("to the cluster %s", c.Namespace)},
 	} {
 		if limit.have >= limit.most {
-			return apierrors.NewTooManyRequestsError(fmt.Sprintf("%d tunnels are open %s, and no more may be: close one", limit.have, limit.of))
+			return apierrors.NewTooManyRequestsError(
+				fmt.Sprintf("%d tunnels are open %s, and no more may be: close one", limit.have, limit.of),
+			)
 		}
 	}
 	return nil
@@ -256,13 +282,16 @@ func (r *Relay) admitAgent(ctx context.Context, name types.NamespacedName, id st
 	}
 	i := slices.IndexFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return t.ID == id })
 	if i < 0 {
-		return nil, apierrors.NewGone(fmt.Sprintf("the tunnel %s has ended", id))
+		return nil, gone(id)
 	}
 	entry := c.Spec.Tunnels[i]
 	if entry.Replica != r.Replica {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusMisdirectedRequest, Reason: metav1.StatusReasonUnknown,
-			Message: fmt.Sprintf("the user's side is connected to the replica %s of the hub: try again, by another connection", entry.Replica),
+			Message: fmt.Sprintf(
+				"the user's side is connected to the replica %s of the hub: try again, by another connection",
+				entry.Replica,
+			),
 		}}
 	}
 	s, err := r.take(key{name, id}, c.Spec.AccessRequest, entry)
