@@ -56,11 +56,8 @@ func At(config *rest.Config, at, id string) (Hub, error) {
 	return func(ctx context.Context) (*websocket.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		conn, response, err := websocket.Dial(
-			ctx,
-			to.String(),
-			&websocket.DialOptions{HTTPClient: client, Subprotocols: []string{Subprotocol}},
-		)
+		options := &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{Subprotocol}}
+		conn, response, err := websocket.Dial(ctx, to.String(), options) //nolint:bodyclose // it needs no closing
 		switch {
 		case err == nil && conn.Subprotocol() != Subprotocol:
 			_ = conn.CloseNow()

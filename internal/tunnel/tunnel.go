@@ -204,14 +204,14 @@ func Serve(ctx context.Context, hub Hub, target func(context.Context) (net.Conn,
 		return err
 	}
 	transport := &quic.Transport{Conn: l}
-	defer transport.Close()
+	defer func() { _ = transport.Close() }()
 	listener, err := transport.Listen(&tls.Config{
 		Certificates: []tls.Certificate{certificate}, NextProtos: []string{Subprotocol}, MinVersion: tls.VersionTLS13,
 	}, config())
 	if err != nil {
 		return fmt.Errorf("listen in the tunnel: %w", err)
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(l.ctx, func() { cancel(l.ended()) })
@@ -283,7 +283,7 @@ func serveConnection(ctx context.Context, conn *quic.Conn, target func(context.C
 }
 
 func serveStream(ctx context.Context, s *stream, target func(context.Context) (net.Conn, error)) {
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	asked := []byte{0}
 	if _, err := io.ReadFull(s, asked); err != nil {
 		return
@@ -301,7 +301,7 @@ func serveStream(ctx context.Context, s *stream, target func(context.Context) (n
 		_ = s.CloseWrite()
 		return
 	}
-	defer to.Close()
+	defer func() { _ = to.Close() }()
 	if _, err := s.Write([]byte{fine}); err != nil {
 		return
 	}

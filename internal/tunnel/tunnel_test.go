@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -18,90 +16,11 @@ import (
 	"github.com/coder/websocket"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/tunnel"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
+	"github.com/muster-fleet/terraform-provider-muster/internal/tunnel/tunneltest"
 )
-
-// relay is a hub that hands on packets, and does nothing else.
-type relay struct {
-	*httptest.Server
-	mu     sync.Mutex
-	ends   map[string]*websocket.Conn // by path
-	refuse map[string]*apierrors.StatusError
-	down   bool
-}
-
-func newRelay(t testing.TB) *relay {
-	r := &relay{ends: map[string]*websocket.Conn{}, refuse: map[string]*apierrors.StatusError{}}
-	r.Server = httptest.NewServer(http.HandlerFunc(r.serve))
-	t.Cleanup(func() {
-		r.CloseClientConnections()
-		r.Close()
-	})
-	return r
-}
-
-func (r *relay) serve(w http.ResponseWriter, req *http.Request) {
-	r.mu.Lock()
-	refusal, down := r.refuse[req.URL.Path], r.down
-	r.mu.Unlock()
-	switch {
-	case down:
-		http.Error(w, "starting", http.StatusServiceUnavailable)
-		return
-	case refusal != nil:
-		extension.Refuse(w, refusal)
-		return
-	}
-	conn, err := websocket.Accept(w, req, &websocket.AcceptOptions{Subprotocols: []string{tunnel.Subprotocol}})
-	if err != nil {
-		return
-	}
-	defer conn.CloseNow()
-	r.mu.Lock()
-	r.ends[req.URL.Path] = conn
-	r.mu.Unlock()
-	other := map[string]string{"/user": "/agent", "/agent": "/user"}[req.URL.Path]
-	for {
-		_, packet, err := conn.Read(context.Background())
-		r.mu.Lock()
-		to := r.ends[other]
-		if err != nil && r.ends[req.URL.Path] == conn {
-			delete(r.ends, req.URL.Path)
-		}
-		r.mu.Unlock()
-		var closed websocket.CloseError
-		if errors.As(err, &closed) && closed.Code == websocket.StatusNormalClosure && to != nil {
-			_ = to.Close(closed.Code, closed.Reason)
-		}
-		if err != nil {
-			return
-		}
-		if to != nil {
-			_ = to.Write(context.Background(), websocket.MessageBinary, packet)
-		}
-	}
-}
-
-// restart breaks all connections, and takes none until it is called again.
-func (r *relay) restart(down bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.down = down
-	for _, c := range r.ends {
-		go c.CloseNow()
-	}
-}
-
-func (r *relay) hub(t testing.TB, path, id string) tunnel.Hub {
-	t.Helper()
-	hub, err := tunnel.At(&rest.Config{Host: r.URL}, path, id)
-	testkit.Must(t, err)
-	return hub
-}
 
 // echo is an API server that sends back what it gets.
 func echo(t testing.TB) func(context.Context) (net.Conn, error) {
@@ -126,17 +45,17 @@ func echo(t testing.TB) func(context.Context) (net.Conn, error) {
 }
 
 // open opens a tunnel with both ends. ended has why the agent's end ended.
-func (r *relay) open(
-	t testing.TB,
+func open(
+	t testing.TB, r *tunneltest.Relay,
 	target func(context.Context) (net.Conn, error),
 ) (c *tunnel.Client, withdraw context.CancelCauseFunc, ended chan error) {
 	t.Helper()
 	id := tunnel.NewID()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ended = make(chan error, 1)
-	go func() { ended <- tunnel.Serve(ctx, r.hub(t, "/agent", id), target) }()
+	go func() { ended <- tunnel.Serve(ctx, r.Agent(t, id), target) }()
 	t.Cleanup(func() { cancel(nil) })
-	c, err := tunnel.Connect(t.Context(), r.hub(t, "/user", id))
+	c, err := tunnel.Connect(t.Context(), r.User(t, id))
 	testkit.Must(t, err)
 	t.Cleanup(c.Close)
 	return c, cancel, ended
@@ -155,7 +74,7 @@ func exchange(t testing.TB, c net.Conn, text string) {
 }
 
 func TestConnectionsGoThroughSideBySide(t *testing.T) {
-	c, _, ended := newRelay(t).open(t, echo(t))
+	c, _, ended := open(t, tunneltest.New(t), echo(t))
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
@@ -190,16 +109,16 @@ func TestConnectionsGoThroughSideBySide(t *testing.T) {
 }
 
 func TestConnectionsOutliveTheHub(t *testing.T) {
-	r := newRelay(t)
-	c, _, _ := r.open(t, echo(t))
+	r := tunneltest.New(t)
+	c, _, _ := open(t, r, echo(t))
 	conn, err := c.Open(t.Context())
 	testkit.Must(t, err)
 	exchange(t, conn, "before")
 	for range 3 {
-		r.restart(true)
+		r.SetDown(true)
 		_, err = conn.Write([]byte("while it is down"))
 		testkit.Must(t, err)
-		r.restart(false)
+		r.SetDown(false)
 		got := make([]byte, len("while it is down"))
 		_, err = io.ReadFull(conn, got)
 		testkit.Must(t, err)
@@ -209,30 +128,25 @@ func TestConnectionsOutliveTheHub(t *testing.T) {
 
 func TestUserGetsToKnowWhyATunnelDoesNotOpen(t *testing.T) {
 	for name, x := range map[string]struct {
-		prepare func(*relay, string)
+		prepare func(*tunneltest.Relay, string)
 		want    string
 	}{
-		"the hub refuses": {func(r *relay, _ string) {
+		"the hub refuses": {func(r *tunneltest.Relay, _ string) {
 			of := schema.GroupResource{Resource: "accessrequests"}
-			r.refuse["/user"] = apierrors.NewForbidden(of, "jo-1", errors.New("no right"))
+			r.Refuse(apierrors.NewForbidden(of, "jo-1", errors.New("no right")))
 		}, "no right"},
-		"the agent refuses": {func(r *relay, id string) {
+		"the agent refuses": {func(r *tunneltest.Relay, id string) {
 			testkit.Must(t, tunnel.Refuse(t.Context(), func(ctx context.Context) (*websocket.Conn, error) {
-				for {
-					r.mu.Lock()
-					there := r.ends["/user"] != nil
-					r.mu.Unlock()
-					if there {
-						return r.hub(t, "/agent", id)(ctx)
-					}
+				for !r.HasUser(id) {
 					time.Sleep(time.Millisecond)
 				}
+				return r.Agent(t, id)(ctx)
 			}, "the cluster's owner does not allow tunnels"))
 		}, "the cluster's owner does not allow tunnels"},
-		"nobody comes": {func(*relay, string) {}, context.DeadlineExceeded.Error()},
+		"nobody comes": {func(*tunneltest.Relay, string) {}, context.DeadlineExceeded.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, id := newRelay(t), tunnel.NewID()
+			r, id := tunneltest.New(t), tunnel.NewID()
 			var prepared sync.WaitGroup
 			prepared.Go(func() { x.prepare(r, id) })
 			if strings.HasPrefix(name, "the hub") {
@@ -243,7 +157,7 @@ func TestUserGetsToKnowWhyATunnelDoesNotOpen(t *testing.T) {
 				ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 			}
 			defer cancel()
-			_, err := tunnel.Connect(ctx, r.hub(t, "/user", id))
+			_, err := tunnel.Connect(ctx, r.User(t, id))
 			if err == nil || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("got %v, want %q", err, x.want)
 			}
@@ -253,7 +167,7 @@ func TestUserGetsToKnowWhyATunnelDoesNotOpen(t *testing.T) {
 }
 
 func TestWithdrawalEndsTheConnections(t *testing.T) {
-	c, withdraw, ended := newRelay(t).open(t, echo(t))
+	c, withdraw, ended := open(t, tunneltest.New(t), echo(t))
 	conn, err := c.Open(t.Context())
 	testkit.Must(t, err)
 	exchange(t, conn, "hello")
@@ -273,7 +187,7 @@ func TestWithdrawalEndsTheConnections(t *testing.T) {
 
 func TestAPIServerOutOfReachFailsTheConnectionAlone(t *testing.T) {
 	target, down := echo(t), make(chan error, 1)
-	c, _, _ := newRelay(t).open(t, func(ctx context.Context) (net.Conn, error) {
+	c, _, _ := open(t, tunneltest.New(t), func(ctx context.Context) (net.Conn, error) {
 		select {
 		case err := <-down:
 			return nil, err
@@ -304,7 +218,7 @@ func TestIsID(t *testing.T) {
 
 // BenchmarkTunnel carries a megabyte there and back.
 func BenchmarkTunnel(b *testing.B) {
-	c, _, _ := newRelay(b).open(b, echo(b))
+	c, _, _ := open(b, tunneltest.New(b), echo(b))
 	conn, err := c.Open(b.Context())
 	testkit.Must(b, err)
 	data := make([]byte, 1<<20)

@@ -27,6 +27,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
+	"github.com/muster-fleet/terraform-provider-muster/internal/tunnel/tunneltest"
 	useraccess "github.com/muster-fleet/terraform-provider-muster/runtime/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/access"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
@@ -52,7 +53,7 @@ func TestMain(m *testing.M) {
 	hub := testenv.With(func(ctx context.Context) (func(), error) {
 		return func() {}, env.Client().Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
-			Data:       map[string]string{hubinfo.FeaturesKey: "x," + hubinfo.UserAccess, hubinfo.HubIDKey: hubID},
+			Data:       map[string]string{hubinfo.FeaturesKey: "x," + hubinfo.UserAccess + "," + hubinfo.Tunnel, hubinfo.HubIDKey: hubID},
 		})
 	})
 	testenv.Main(m, &env, testenv.ManagedCluster(), testenv.ExternalSigner(), access, hub)
@@ -75,7 +76,9 @@ type fixture struct {
 	// wrap stands between the agent and the managed cluster, wrapHub between it and
 	// the hub.
 	wrap, wrapHub func(http.RoundTripper) http.RoundTripper
-	stop          func()
+	// relay is the hub for tunnels, where the agent takes them.
+	relay *tunneltest.Relay
+	stop  func()
 
 	mu          sync.Mutex
 	annotations map[string]string
@@ -133,6 +136,9 @@ func (f *fixture) start() {
 			defer f.mu.Unlock()
 			f.annotations[key] = value
 		},
+	}
+	if f.relay != nil {
+		o.Tunnels, o.Upgrades = true, &rest.Config{Host: f.relay.URL}
 	}
 	if f.identity != nil {
 		o.ManagedCluster.Impersonate = *f.identity

@@ -190,7 +190,7 @@ func (p *proxyFlags) run(cmd *cobra.Command, s *accessSession, command []string)
 	}
 	server := &http.Server{Handler: it, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }()
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	return p.serve(ctx, cmd, it, config, listener.Addr(), command)
 }
 
@@ -320,7 +320,7 @@ func (x *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	defer local.Close()
+	defer func() { _ = local.Close() }()
 	_ = local.SetDeadline(time.Time{})
 	to, status, err := x.connect(name, r.Host)
 	if err != nil {

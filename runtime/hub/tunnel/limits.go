@@ -12,6 +12,8 @@ type Limits struct {
 	// replicas of the hub together: by one access request, of one user, and to one cluster.
 	// PerAccess is 16 at most.
 	PerAccess, PerUser, PerCluster int
+	// PerMinute is how many tunnels a user may open within a minute, at this replica.
+	PerMinute int
 	// UserRate and ClusterRate are how many bytes a second all tunnels of a user, and all of
 	// a cluster, carry at this replica.
 	UserRate, ClusterRate int
@@ -19,7 +21,10 @@ type Limits struct {
 
 // Default are the limits of a hub.
 func Default() Limits {
-	return Limits{PerAccess: 8, PerUser: 200, PerCluster: 100, UserRate: 32 << 20, ClusterRate: 64 << 20}
+	return Limits{
+		PerAccess: 8, PerUser: 200, PerCluster: 100, PerMinute: 120,
+		UserRate: 32 << 20, ClusterRate: 64 << 20,
+	}
 }
 
 // share is who shares a rate: a user or a cluster.

@@ -35,6 +35,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/event"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/budget"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
@@ -59,6 +60,7 @@ type Relay struct {
 	sessions map[key]*session
 	entries  map[types.NamespacedName][]v1alpha1.Tunnel // of credentials, as they are stored
 	shares   map[share]*allotment
+	openings budget.Recent[opening]
 	closed   bool
 }
 
@@ -73,6 +75,7 @@ func New(o Options) *Relay {
 	return &Relay{
 		Options: o, sessions: map[key]*session{},
 		entries: map[types.NamespacedName][]v1alpha1.Tunnel{}, shares: map[share]*allotment{},
+		openings: budget.Recent[opening]{Within: time.Minute},
 	}
 }
 

@@ -244,7 +244,9 @@ func TestLimitsCountAllTunnelsThereAre(t *testing.T) {
 	w := newWorld(
 		t,
 		"",
-		tunnel.Limits{PerAccess: 2, PerUser: 3, PerCluster: 4, UserRate: 1 << 20, ClusterRate: 1 << 20},
+		tunnel.Limits{
+			PerAccess: 2, PerUser: 3, PerCluster: 4, PerMinute: 1000, UserRate: 1 << 20, ClusterRate: 1 << 20,
+		},
 	)
 	first, second := w.cluster(), w.cluster()
 	open := func(a *v1alpha1.AccessRequest) (*websocket.Conn, error) {
@@ -289,6 +291,30 @@ func TestLimitsCountAllTunnelsThereAre(t *testing.T) {
 		}
 		return err
 	})
+}
+
+func TestTunnelsAreNotOpenedOverAndOver(t *testing.T) {
+	limits := tunnel.Default()
+	limits.PerMinute = 2
+	w := newWorld(t, "", limits)
+	a := w.access(w.cluster(), "jo")
+	first := ends.NewID()
+	for range 3 { // the same one counts once
+		jo, err := w.asUser(a, "jo", first)
+		must(t, jo, err)
+	}
+	jo, err := w.asUser(a, "jo", ends.NewID())
+	must(t, jo, err)
+	again := ends.NewID()
+	jo, err = w.asUser(a, "jo", again)
+	says(t, jo, err, `the user "jo" has opened 2 tunnels within a minute, and no more may be`)
+	var final *ends.EndedError
+	if errors.As(err, &final) {
+		t.Error("the user's side would not try again")
+	}
+	w.clock.Step(time.Minute)
+	jo, err = w.asUser(a, "jo", again)
+	must(t, jo, err)
 }
 
 func TestTunnelEndsWhenItsUserStaysAway(t *testing.T) {
@@ -437,7 +463,9 @@ func BenchmarkOpenTunnels(b *testing.B) {
 		w := newWorld(
 			b,
 			"",
-			tunnel.Limits{PerAccess: 16, PerUser: each, PerCluster: each, UserRate: 1 << 20, ClusterRate: 1 << 20},
+			tunnel.Limits{
+				PerAccess: 16, PerUser: each, PerCluster: each, PerMinute: each, UserRate: 1 << 20, ClusterRate: 1 << 20,
+			},
 		)
 		cluster := w.cluster()
 		var before, after runtime.MemStats

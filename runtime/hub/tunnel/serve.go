@@ -99,7 +99,9 @@ func resource(name string) schema.GroupResource {
 	return schema.GroupResource{Group: muster.GroupName, Resource: name}
 }
 
-func gone(id string) error { return apierrors.NewGone(fmt.Sprintf("the tunnel %s has ended", id)) }
+func gone(id string) error {
+	return apierrors.NewResourceExpired(fmt.Sprintf("the tunnel %s has ended", id))
+}
 
 func refuse(w http.ResponseWriter, err error) {
 	var status *apierrors.StatusError
@@ -155,6 +157,9 @@ func (r *Relay) admitUser(
 	credential := types.NamespacedName{Namespace: mc.Name, Name: muster.Credential(string(a.UID))}
 	k := key{credential, id}
 	entry := v1alpha1.Tunnel{ID: id, User: who.GetName(), Since: metav1.NewTime(r.Clock.Now()), Replica: r.Replica}
+	if err := r.admitOpening(k, who.GetName()); err != nil {
+		return nil, err
+	}
 	// It is there before its entry, so that it ends with what it depends on whenever that
 	// changes.
 	s, err := r.take(k, v1alpha1.RequestReference{Namespace: a.Namespace, Name: a.Name, UID: a.UID}, entry)
@@ -180,6 +185,43 @@ func (r *Relay) admitUser(
 	}
 	return s, nil
 }
+
+// opening is when a user has opened a tunnel.
+type opening struct {
+	key  key
+	user string
+}
+
+// admitOpening bounds how often a user opens tunnels: each is two writes and two events. A
+// user's end that comes back opens none.
+func (r *Relay) admitOpening(k key, name string) error {
+	r.mu.Lock()
+	_, open := r.sessions[k]
+	for _, t := range r.entries[k.credential] {
+		open = open || t.ID == k.id
+	}
+	r.mu.Unlock()
+	if open {
+		return nil
+	}
+	return r.openings.Admit(r.Clock.Now(), opening{k, name}, false, func(before []opening) error {
+		count := 0
+		for _, o := range before {
+			if o.user == name {
+				count++
+			}
+		}
+		if count >= r.Limits.PerMinute {
+			return apierrors.NewTooManyRequests(fmt.Sprintf(
+				"the user %q has opened %d tunnels within a minute, and no more may be: keep one open",
+				name, count), retrySeconds)
+		}
+		return nil
+	})
+}
+
+// retrySeconds is when to try again who has opened many tunnels.
+const retrySeconds = 5
 
 // abandon drops a session whose user's end was not admitted, unless it was there before.
 func (r *Relay) abandon(s *session) {
@@ -212,7 +254,7 @@ func (r *Relay) enter(ctx context.Context, k key, entry v1alpha1.Tunnel) (isNew 
 			}
 			return moved
 		}
-		if refused = r.overLimit(c, entry.User); refused != nil {
+		if refused = r.overLimit(c, entry.ID, entry.User); refused != nil {
 			return false
 		}
 		isNew = true
@@ -234,33 +276,44 @@ func (r *Relay) enter(ctx context.Context, k key, entry v1alpha1.Tunnel) (isNew 
 	return isNew, nil
 }
 
-// overLimit says which limit one more tunnel of a user would exceed, or nil.
-func (r *Relay) overLimit(c *v1alpha1.ClusterCredential, name string) error {
+// overLimit says which limit one more tunnel of a user would exceed, or nil. Tunnels of this
+// replica count before their entries are there.
+func (r *Relay) overLimit(c *v1alpha1.ClusterCredential, id, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ofUser, ofCluster := 0, 0
-	count := func(namespace string, entries []v1alpha1.Tunnel) {
-		for _, t := range entries {
-			if t.User == name {
-				ofUser++
-			}
-			if namespace == c.Namespace {
-				ofCluster++
-			}
-		}
-	}
 	own := client.ObjectKeyFromObject(c)
+	open := map[key]string{} // their users
 	for at, entries := range r.entries {
-		if at != own {
-			count(at.Namespace, entries)
+		for _, t := range entries {
+			if at != own {
+				open[key{at, t.ID}] = t.User
+			}
 		}
 	}
-	count(c.Namespace, c.Spec.Tunnels)
+	for k, s := range r.sessions {
+		open[k] = s.entry.User
+	}
+	for _, t := range c.Spec.Tunnels {
+		open[key{own, t.ID}] = t.User
+	}
+	delete(open, key{own, id})
+	byAccess, ofUser, ofCluster := 0, 0, 0
+	for k, of := range open {
+		if of == name {
+			ofUser++
+		}
+		if k.credential.Namespace == own.Namespace {
+			ofCluster++
+		}
+		if k.credential == own {
+			byAccess++
+		}
+	}
 	for _, limit := range []struct {
 		have, most int
 		of         string
 	}{
-		{len(c.Spec.Tunnels), r.Limits.PerAccess, "by this access request"},
+		{byAccess, r.Limits.PerAccess, "by this access request"},
 		{ofUser, r.Limits.PerUser, fmt.Sprintf("of the user %q", name)},
 		{ofCluster, r.Limits.PerCluster, fmt.Sprintf("to the cluster %s", c.Namespace)},
 	} {
