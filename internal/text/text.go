@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // ellipsis ends a text that was longer.
@@ -22,6 +23,17 @@ func Cut(s string, max int) string {
 		return ellipsis[:max]
 	}
 	return strings.ToValidUTF8(s[:max-len(ellipsis)], "") + ellipsis
+}
+
+// Line returns s on one line, and without characters that a terminal would obey: what is
+// not printable is a space. It is for what others write, such as the clusters' agents.
+func Line(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 // List joins up to max items by commas, and says how many more there are:

@@ -54,3 +54,16 @@ func TestList(t *testing.T) {
 		})
 	}
 }
+
+func TestLine(t *testing.T) {
+	for s, want := range map[string]string{
+		"":                        "",
+		"plain ünïcode 漢":         "plain ünïcode 漢",
+		"two\r\nlines\tand a tab": "two  lines and a tab",
+		"\x1b[2Jroot#\u202e":      " [2Jroot# ",
+	} {
+		if got := text.Line(s); got != want {
+			t.Errorf("Line(%q) = %q, want %q", s, got, want)
+		}
+	}
+}

@@ -179,7 +179,7 @@ func (l *link) read(conn *websocket.Conn) {
 			_ = conn.CloseNow()
 			var closed websocket.CloseError
 			if errors.As(err, &closed) && closed.Code == websocket.StatusNormalClosure {
-				l.cancel(&EndedError{closed.Reason})
+				l.cancel(&EndedError{text.Line(closed.Reason)})
 			}
 			return
 		}

@@ -139,7 +139,7 @@ func (c *Client) Err() error {
 	case errors.As(err, &idle):
 		return fmt.Errorf("nothing was heard of the cluster's agent for %s%s", Silence, c.link.trouble())
 	case errors.As(err, &closed) && closed.Remote:
-		return &EndedError{"the cluster's agent says: " + closed.ErrorMessage}
+		return &EndedError{"the cluster's agent says: " + text.Line(closed.ErrorMessage)}
 	}
 	return err
 }
@@ -162,7 +162,7 @@ func (c *Client) Open(ctx context.Context) (net.Conn, error) {
 	}
 	if err == nil && answer[0] != fine {
 		why, _ := io.ReadAll(io.LimitReader(s, maxWhy))
-		err = fmt.Errorf("the cluster's agent can't reach its API server: %s", why)
+		err = fmt.Errorf("the cluster's agent can't reach its API server: %s", text.Line(string(why)))
 	}
 	if err != nil {
 		_ = opened.Close()

@@ -151,7 +151,8 @@ func TestTunnels(t *testing.T) {
 				return w.Write(t.Context(), websocket.MessageBinary, make([]byte, 1<<20))
 			},
 			"noise": func(w *websocket.Conn) error {
-				return errors.Join(w.Write(t.Context(), websocket.MessageBinary, nil), w.Write(t.Context(), websocket.MessageBinary, make([]byte, tunnel.MaxPacket)))
+				return errors.Join(w.Write(t.Context(), websocket.MessageBinary, nil),
+					w.Write(t.Context(), websocket.MessageBinary, make([]byte, tunnel.MaxPacket)))
 			},
 		} {
 			hub, err := tunnel.At(hub.config(jo), a.path(), tunnel.NewID())
@@ -350,11 +351,8 @@ func bindTunnel(t testing.TB, user string) *rbacv1.RoleBinding {
 func credentialOf(t testing.TB, a *access) *v1alpha1.ClusterCredential {
 	t.Helper()
 	c := &v1alpha1.ClusterCredential{}
-	testkit.Must(
-		t,
-		hub.admin(t).
-			Get(t.Context(), client.ObjectKey{Namespace: a.member.name, Name: muster.Credential(string(a.request.UID))}, c),
-	)
+	name := client.ObjectKey{Namespace: a.member.name, Name: muster.Credential(string(a.request.UID))}
+	testkit.Must(t, hub.admin(t).Get(t.Context(), name, c))
 	return c
 }
 

@@ -21,6 +21,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
@@ -39,6 +40,7 @@ import (
 type tenancy struct {
 	namespace, cluster, user, hubID string
 	tenant, agent, admin            client.Client
+	tenantConfig, agentConfig       *rest.Config
 }
 
 func newTenancy(t *testing.T, name string, limit int32) *tenancy {
@@ -46,10 +48,11 @@ func newTenancy(t *testing.T, name string, limit int32) *tenancy {
 	ctx := context.Background()
 	x := &tenancy{namespace: name + "-team", cluster: name + "-cluster", admin: hub.admin(t)}
 	x.user = "system:serviceaccount:" + x.namespace + ":tenant"
-	x.tenant = testfleet.Client(t, hub.Tenant(t, x.namespace, "tenant",
+	x.tenantConfig = hub.Tenant(t, x.namespace, "tenant",
 		rbacv1.PolicyRule{APIGroups: []string{muster.GroupName}, Resources: []string{"accessrequests", "accessrequests/status", "clustercredentials", "clustercredentials/status"}, Verbs: []string{"*"}},
-		rbacv1.PolicyRule{APIGroups: []string{muster.GroupName}, Resources: []string{"logicalclouds"}, ResourceNames: []string{"prod"}, Verbs: []string{"use"}}))
-	x.agent = testfleet.Client(t, hub.Joined(t, x.cluster, "a"))
+		rbacv1.PolicyRule{APIGroups: []string{muster.GroupName}, Resources: []string{"logicalclouds"}, ResourceNames: []string{"prod"}, Verbs: []string{"use"}})
+	x.agentConfig = hub.Joined(t, x.cluster, "a")
+	x.tenant, x.agent = testfleet.Client(t, x.tenantConfig), testfleet.Client(t, x.agentConfig)
 	info := &corev1.ConfigMap{}
 	testkit.Must(t, x.admin.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.Name}, info))
 	x.hubID = info.Data[hubinfo.HubIDKey]

@@ -114,10 +114,12 @@ func TestAgentRefusesTunnels(t *testing.T) {
 			func(f *fixture) { f.policy(map[string]string{"tunnels": "false"}) }, nil, "does not allow tunnels",
 		},
 		"while the policy can't be read": {
-			func(f *fixture) { f.policy(map[string]string{"tunnel": "true"}) }, nil, "can't be read, so no new access is given",
+			func(f *fixture) { f.policy(map[string]string{"tunnel": "true"}) }, nil,
+			"can't be read, so no new access is given",
 		},
 		"of a user whom the owner does not allow": {
-			func(f *fixture) { f.policy(map[string]string{"forbiddenUsers": "jo@*"}) }, nil, "does not allow access for the user",
+			func(f *fixture) { f.policy(map[string]string{"forbiddenUsers": "jo@*"}) }, nil,
+			"does not allow access for the user",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/atomicfile"
 	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
+	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/internal/tunnel"
 	"github.com/muster-fleet/terraform-provider-muster/internal/useraccess"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -203,7 +203,7 @@ func (p *proxyFlags) serve(
 	at net.Addr,
 	command []string,
 ) error {
-	text, err := clientcmd.Write(*config)
+	content, err := clientcmd.Write(*config)
 	if err != nil {
 		return fmt.Errorf("write the kubeconfig: %w", err)
 	}
@@ -216,7 +216,7 @@ func (p *proxyFlags) serve(
 		defer os.RemoveAll(dir)
 		path = filepath.Join(dir, "kubeconfig")
 	}
-	if err := atomicfile.Write(path, text, 0o600); err != nil {
+	if err := atomicfile.Write(path, content, 0o600); err != nil {
 		return err
 	}
 	defer os.Remove(path) // it leads nowhere without the proxy
@@ -325,7 +325,7 @@ func (x *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to, status, err := x.connect(name, r.Host)
 	if err != nil {
 		// Clients show the reason phrase, and nothing else.
-		_, _ = fmt.Fprintf(local, "HTTP/1.1 %d %s\r\nContent-Length: 0\r\n\r\n", status, phrase(err))
+		_, _ = fmt.Fprintf(local, "HTTP/1.1 %d %s\r\nContent-Length: 0\r\n\r\n", status, text.Line(err.Error()))
 		return
 	}
 	if _, err := fmt.Fprint(local, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
@@ -342,21 +342,11 @@ func (x *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	tunnel.Join(local, to)
 }
 
-// phrase is an error as the reason phrase of an answer.
-func phrase(err error) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, err.Error())
-}
-
 // authenticate returns the user's name of a request with the password.
 func (x *proxy) authenticate(r *http.Request) (name string, ok bool) {
 	scheme, encoded, _ := strings.Cut(r.Header.Get("Proxy-Authorization"), " ")
-	text, err := base64.StdEncoding.DecodeString(encoded)
-	name, password, found := strings.Cut(string(text), ":")
+	decoded, err := base64.StdEncoding.DecodeString(encoded)
+	name, password, found := strings.Cut(string(decoded), ":")
 	return name, strings.EqualFold(scheme, "Basic") && err == nil && found &&
 		subtle.ConstantTimeCompare([]byte(password), []byte(x.password)) == 1
 }
@@ -458,11 +448,11 @@ func (x *proxy) close() {
 // hubMadeConfig is the kubeconfig that the hub has made, with some of its clusters; all if
 // none is named.
 func (s *accessSession) hubMadeConfig(ctx context.Context, clusters []string) (*clientcmdapi.Config, error) {
-	text, err := s.hubMade(ctx, true)
+	content, err := s.hubMade(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	config, err := clientcmd.Load(text)
+	config, err := clientcmd.Load(content)
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig that the hub has made: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -144,18 +143,12 @@ func (t tables) next(cells ...any) {
 
 func (t tables) flush() error { return t.w.Flush() }
 
-// cell is a text as a table shows it: on one line, and without characters that a
-// terminal would obey. Much of it is written by the clusters' agents.
+// cell is a text as a table shows it. Much of it is written by the clusters' agents.
 func cell(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
+	return text.Line(s)
 }
 
 // shortened is as much of a message as a table shows.

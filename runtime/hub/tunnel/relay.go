@@ -224,7 +224,7 @@ func (r *Relay) carry(s *session, from int, conn *websocket.Conn) {
 	var closed websocket.CloseError
 	switch {
 	case errors.As(why, &closed) && closed.Code == websocket.StatusNormalClosure:
-		reason := closed.Reason
+		reason := text.Line(closed.Reason)
 		if from == ofAgent {
 			reason = "the cluster's agent says: " + reason
 		}

@@ -464,7 +464,8 @@ func BenchmarkOpenTunnels(b *testing.B) {
 			b,
 			"",
 			tunnel.Limits{
-				PerAccess: 16, PerUser: each, PerCluster: each, PerMinute: each, UserRate: 1 << 20, ClusterRate: 1 << 20,
+				PerAccess: 16, PerUser: each, PerCluster: each, PerMinute: each,
+				UserRate: 1 << 20, ClusterRate: 1 << 20,
 			},
 		)
 		cluster := w.cluster()

@@ -69,6 +69,7 @@ func TestPolicyThatCannotBeReadRefusesEverything(t *testing.T) {
 	for want, data := range map[string]data{
 		`no key "enabeld"`:                            {"enabeld": "false"},
 		`enabled is "no"`:                             {"enabled": "no"},
+		`tunnels is "no"`:                             {"tunnels": "no"},
 		`enabled is ""`:                               {"enabled": ""},
 		`modes has "certificate"`:                     {"modes": "certificate"},
 		`modes has "Auto"`:                            {"modes": "Auto"},
@@ -93,6 +94,30 @@ func TestPolicyThatCannotBeReadRefusesEverything(t *testing.T) {
 	}
 	if p := policy.Read(nil); p.Problem() != nil {
 		t.Error("an absent policy is a broken one")
+	}
+}
+
+func TestPolicyJudgesTunnels(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy data
+		want   string
+	}{
+		"no entries":             {nil, ""},
+		"allowed":                {data{"tunnels": " true"}, ""},
+		"not allowed":            {data{"tunnels": "false"}, "the cluster's owner does not allow tunnels"},
+		"access is not allowed":  {data{"tunnels": "true", "forbiddenUsers": "jo@*"}, `the user "jo@example.com"`},
+		"a mistake allows none":  {data{"tunnels": "flase"}, `tunnels is "flase": use true or false`},
+		"a word that is unknown": {data{"tunnel": "true"}, `there is no key "tunnel"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := v1alpha1.ClusterCredentialSpec{
+				Namespace: "team-a", User: "jo@example.com", Requester: "ci", ExpirationSeconds: 3600,
+			}
+			err := read(tc.policy).RefusesTunnel(spec, "elsewhere")
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
 	}
 }
 
