@@ -68,6 +68,7 @@ func (r *Registration) serve(ctx context.Context, id identity.Identity) error {
 		return err
 	}
 	defer credentials.Close()
+	credentials.WaitForHub()
 	hub, err := r.newClient(credentials.Config(r.UserAgent))
 	if err != nil {
 		return fmt.Errorf("prepare the connection to the hub %s: %w", id.Hub.Server, err)

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/connrotation"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -322,16 +323,16 @@ type Credentials struct {
 	server    string
 	transport http.RoundTripper
 	upgrades  http.RoundTripper
+	wait      *patient
 	dialer    *connrotation.Dialer
 	current   atomic.Pointer[tls.Certificate]
 }
 
 // NewCredentials prepares the use of an identity.
 func NewCredentials(id Identity) (*Credentials, error) {
-	c := &Credentials{
-		server: id.Hub.Server,
-		dialer: connrotation.NewDialer((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext),
-	}
+	dial := (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	c := &Credentials{server: id.Hub.Server, wait: newPatient(dial, clock.RealClock{})}
+	c.dialer = connrotation.NewDialer(c.wait.DialContext)
 	pair, err := id.Certificate()
 	if err != nil {
 		return nil, err
@@ -375,6 +376,9 @@ func (c *Credentials) Config(userAgent string) *rest.Config {
 func (c *Credentials) Upgrades(userAgent string) *rest.Config {
 	return &rest.Config{Host: c.server, Transport: c.upgrades, UserAgent: userAgent, QPS: -1}
 }
+
+// WaitForHub has connections wait for a hub that refuses them, as one that restarts.
+func (c *Credentials) WaitForHub() { c.wait.on.Store(true) }
 
 // Renew goes over to another certificate of the same agent. Connections made
 // with the earlier one end, as a connection is never authenticated twice.
