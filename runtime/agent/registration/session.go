@@ -68,7 +68,9 @@ func (r *Registration) serve(ctx context.Context, id identity.Identity) error {
 		return err
 	}
 	defer credentials.Close()
-	credentials.WaitForHub()
+	if !r.several() { // whose agents have to notice soon that one is gone
+		credentials.WaitForHub()
+	}
 	hub, err := r.newClient(credentials.Config(r.UserAgent))
 	if err != nil {
 		return fmt.Errorf("prepare the connection to the hub %s: %w", id.Hub.Server, err)
