@@ -39,20 +39,10 @@ type Hub func(context.Context) (*websocket.Conn, error)
 // At is the way to a tunnel's place in the API of a hub, with the rights of a client
 // configuration: at a Path.
 func At(config *rest.Config, at, id string) (Hub, error) {
-	config = rest.CopyConfig(config)
-	config.Timeout = 0
-	config.NextProtos = []string{"http/1.1"} // HTTP/2 has no upgrade to a WebSocket that servers know
-	client, err := rest.HTTPClientFor(config)
+	client, to, err := place(config, at, id)
 	if err != nil {
-		return nil, fmt.Errorf("reach the hub %s: %w", config.Host, err)
+		return nil, err
 	}
-	base, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("reach the hub %s: %w", config.Host, err)
-	}
-	to := base.JoinPath(at)
-	// By start the hub knows that this is another process than before.
-	to.RawQuery = url.Values{"id": {id}, "start": {NewID()}}.Encode()
 	return func(ctx context.Context) (*websocket.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
@@ -72,6 +62,44 @@ func At(config *rest.Config, at, id string) (Hub, error) {
 		client.CloseIdleConnections()
 		return nil, answered(response)
 	}, nil
+}
+
+// place is where an end connects.
+func place(config *rest.Config, at, id string) (*http.Client, *url.URL, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = 0
+	if config.Transport == nil {
+		config.NextProtos = []string{"http/1.1"} // HTTP/2 has no upgrade to a WebSocket that servers know
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reach the hub %s: %w", config.Host, err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reach the hub %s: %w", config.Host, err)
+	}
+	to := base.JoinPath(at)
+	// By start the hub knows that this is another process than before.
+	to.RawQuery = url.Values{"id": {id}, "start": {NewID()}}.Encode()
+	return client, to, nil
+}
+
+// GiveUp has the hub forget a tunnel whose user's side is silent. It is for the agent.
+func GiveUp(ctx context.Context, config *rest.Config, at, id string) error {
+	client, to, err := place(config, at, id)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, to.String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("give up the tunnel %s: %w", id, err)
+	}
+	return response.Body.Close()
 }
 
 // answered is the error of a hub that opens no WebSocket.

@@ -79,6 +79,9 @@ type EndedError struct{ Reason string }
 
 func (e *EndedError) Error() string { return e.Reason }
 
+// ErrSilent ends the agent's side of a tunnel whose user's side does not come, or come back.
+var ErrSilent = &EndedError{fmt.Sprintf("nothing was heard of the user's side for %s", Silence)}
+
 func config() *quic.Config {
 	return &quic.Config{
 		HandshakeIdleTimeout: answerTimeout, MaxIdleTimeout: Silence, KeepAlivePeriod: keepAlive,
@@ -255,11 +258,7 @@ func Refuse(ctx context.Context, hub Hub, reason string) error {
 
 // accept waits for the user's side.
 func accept(ctx context.Context, listener *quic.Listener) (*quic.Conn, error) {
-	waiting, cancel := context.WithTimeoutCause(
-		ctx,
-		Silence,
-		&EndedError{fmt.Sprintf("nothing was heard of the user's side for %s", Silence)},
-	)
+	waiting, cancel := context.WithTimeoutCause(ctx, Silence, ErrSilent)
 	defer cancel()
 	conn, err := listener.Accept(waiting)
 	if err != nil && waiting.Err() != nil {

@@ -319,6 +319,8 @@ func (o *Options) validateReports(p *problems) {
 			"--spoke-external-server-urls has %q, which the hub does not "+
 				"take as an address of a cluster: use a URL such as https://api.example.com:6443", s)
 	}
+	p.when(o.Tunnels && !o.UserAccess,
+		"--tunnels is for users with access to the cluster: add --user-access, or leave --tunnels out")
 	p.when(o.ClusterHealthCheckPeriod < time.Second, "--cluster-healthcheck-period %s is too short: use 1s or more",
 		o.ClusterHealthCheckPeriod)
 	if o.HealthAddress == "" {

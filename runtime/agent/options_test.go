@@ -38,6 +38,8 @@ func TestValidate(t *testing.T) {
 		{"a suffix that no name has", func(o *agent.Options) { o.ReservedClusterClaimSuffixes = []string{"A_B"} }, []string{`--reserved-cluster-claim-suffixes has "A_B"`}},
 		{"an address without TLS", func(o *agent.Options) { o.ExternalServerURLs = []string{"http://c1"} }, []string{`--spoke-external-server-urls has "http://c1"`, "https://"}},
 		{"a health address without a port", func(o *agent.Options) { o.HealthAddress = "localhost" }, []string{`--health-address "localhost"`, ":8000"}},
+		{"tunnels for nobody", func(o *agent.Options) { o.Tunnels = true }, []string{"--tunnels", "add --user-access"}},
+		{"tunnels", func(o *agent.Options) { o.Tunnels, o.UserAccess = true, true }, nil},
 		{"two hubs", func(o *agent.Options) {
 			o.Features, o.BootstrapKubeconfigs = gates("MultipleHubs=true"), []string{"a", "b"}
 		}, nil},

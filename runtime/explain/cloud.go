@@ -131,7 +131,8 @@ func (f *CloudFacts) clusters() []Cause {
 		case muster.ReasonEndpointUnknown:
 			c.Summary = fmt.Sprintf("Nobody knows where users reach the API server of %s.", in)
 			c.Next = []Step{{Do: "let the agent report it, or say it in the annotation " + muster.EndpointsAnnotation,
-				Command: "kubectl edit managedcluster " + first}}
+				Command: "kubectl edit managedcluster " + first},
+				{Do: "where nobody reaches it: start the agent with --tunnels, for muster access proxy"}}
 		case muster.ReasonProbing, muster.ReasonApplying, muster.ReasonLeaving:
 			c.Level, c.Summary, c.Next = Waiting, fmt.Sprintf("The cloud is on its way into %s.", in), []Step{look,
 				work}

@@ -142,6 +142,9 @@ func (t *tunnels) begin(c *v1alpha1.ClusterCredential, entry v1alpha1.Tunnel, re
 			if cause := context.Cause(until); cause != nil {
 				err = cause
 			}
+			if errors.Is(err, tunnel.ErrSilent) { // the hub may not know of it, such as a replica that was restarted
+				err = errors.Join(err, t.giveUp(until, path, entry.ID))
+			}
 			return err
 		})
 		if refusal != nil {
@@ -151,6 +154,12 @@ func (t *tunnels) begin(c *v1alpha1.ClusterCredential, entry v1alpha1.Tunnel, re
 		t.report(ctx, c, entry, corev1.EventTypeNormal, muster.EventTunnelClosed, "closed: "+why(err))
 	})
 	return cancel
+}
+
+func (t *tunnels) giveUp(ctx context.Context, path, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	return tunnel.GiveUp(ctx, t.agent.Upgrades, path, id)
 }
 
 func why(err error) string {

@@ -1,7 +1,9 @@
 package tunnel
 
 import (
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/tunnel"
 )
@@ -26,6 +28,17 @@ func Default() Limits {
 		UserRate: 32 << 20, ClusterRate: 64 << 20,
 	}
 }
+
+var (
+	openTunnels = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "muster_tunnels", Help: "Tunnels to clusters that are open at this hub.",
+	})
+	carriedBytes = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "muster_tunnel_bytes_total", Help: "Bytes that tunnels to clusters have carried, in both directions.",
+	})
+)
+
+func init() { metrics.Registry.MustRegister(openTunnels, carriedBytes) }
 
 // share is who shares a rate: a user or a cluster.
 type share struct{ user, cluster string }

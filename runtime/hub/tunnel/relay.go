@@ -181,6 +181,7 @@ func (r *Relay) take(k key, request v1alpha1.RequestReference, entry v1alpha1.Tu
 		s.lonely = r.Clock.NewTimer(tunnel.Silence)
 		go r.watchOver(s)
 		r.sessions[k] = s
+		openTunnels.Inc()
 	}
 	return s, nil
 }
@@ -255,6 +256,7 @@ func (s *session) forward(from *websocket.Conn, to *end) error {
 		}
 		if !s.over.Load() {
 			to.send(packet[:n])
+			carriedBytes.Add(float64(n))
 		}
 	}
 }
@@ -271,6 +273,7 @@ func (r *Relay) drop(s *session) bool {
 		return false
 	}
 	delete(r.sessions, s.key)
+	openTunnels.Dec()
 	for _, l := range s.limits {
 		r.release(l)
 	}
@@ -299,7 +302,7 @@ func (r *Relay) end(s *session, why string) {
 	go s.close(websocket.StatusNormalClosure, why)
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	if _, err := r.change(ctx, s.key.credential, without(s.key.id)); err != nil {
+	if _, err := r.change(ctx, s.key.credential, r.without(s.key.id)); err != nil {
 		r.Log.Error(err, "take the entry of a tunnel back", "cluster", s.cluster, "user", s.entry.User)
 	}
 	var carried int64
@@ -355,11 +358,13 @@ func (r *Relay) change(
 	return c, err
 }
 
-// without removes an entry.
-func without(id string) func(*v1alpha1.ClusterCredential) bool {
+// without removes an entry, unless the user's end has gone over to another replica.
+func (r *Relay) without(id string) func(*v1alpha1.ClusterCredential) bool {
 	return func(c *v1alpha1.ClusterCredential) bool {
 		before := len(c.Spec.Tunnels)
-		c.Spec.Tunnels = slices.DeleteFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return t.ID == id })
+		c.Spec.Tunnels = slices.DeleteFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool {
+			return t.ID == id && t.Replica == r.Replica
+		})
 		return len(c.Spec.Tunnels) != before
 	}
 }
@@ -468,11 +473,18 @@ func (r *Relay) credentialIs(before, now any) {
 		return
 	}
 	for _, t := range old.Spec.Tunnels {
-		if !hasEntry(c, t.ID) {
-			r.endThose(
-				"its entry in the cluster credential was removed",
-				func(s *session) bool { return s.key == key{name, t.ID} },
-			)
+		is := func(s *session) bool { return s.key == key{name, t.ID} }
+		i := slices.IndexFunc(c.Spec.Tunnels, func(now v1alpha1.Tunnel) bool { return now.ID == t.ID })
+		switch {
+		case i < 0:
+			r.endThose("its entry in the cluster credential was removed", is)
+		case t.Replica == r.Replica && c.Spec.Tunnels[i].Replica != r.Replica:
+			// The agent's end has to follow the user's.
+			for _, s := range r.those(is) {
+				if r.drop(s) {
+					go s.close(websocket.StatusGoingAway, "the user's side is connected to another replica of the hub")
+				}
+			}
 		}
 	}
 }

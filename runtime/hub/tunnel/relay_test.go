@@ -368,6 +368,43 @@ func TestTunnelGoesOverToAnotherReplica(t *testing.T) {
 	passes(t, jo, agent, "hello again")
 }
 
+// The user's end may go over to another replica while the first one goes on: the agent's
+// follows, and the first one takes no entry back that is not its any more.
+func TestAgentFollowsTheUserToAnotherReplica(t *testing.T) {
+	one, two := newWorld(t, "one", tunnel.Default()), newWorld(t, "two", tunnel.Default())
+	a, id := one.access(one.cluster(), "jo"), ends.NewID()
+	jo, err := one.asUser(a, "jo", id)
+	must(t, jo, err)
+	agent, err := one.asAgent(a, id)
+	must(t, agent, err)
+	passes(t, jo, agent, "hello")
+	_ = jo.CloseNow()
+	jo, err = two.asUser(a, "jo", id)
+	must(t, jo, err)
+	closes(t, agent, websocket.StatusGoingAway, "connected to another replica")
+	agent, err = two.asAgent(a, id)
+	must(t, agent, err)
+	passes(t, jo, agent, "hello again")
+	one.clock.Step(2 * ends.Silence)
+	passes(t, agent, jo, "still here")
+	if entries := one.entries(a); len(entries) != 1 || entries[0].Replica != "two" {
+		t.Errorf("the entries are %+v", entries)
+	}
+}
+
+func TestAgentGivesUpATunnelOfAReplicaThatIsGone(t *testing.T) {
+	one, two := newWorld(t, "one", tunnel.Default()), newWorld(t, "two", tunnel.Default())
+	a, id := one.access(one.cluster(), "jo"), ends.NewID()
+	jo, err := one.asUser(a, "jo", id)
+	must(t, jo, err)
+	one.stop()
+	path := ends.Path("clustercredentials", a.Spec.ManagedCluster, muster.Credential(string(a.UID)))
+	testkit.Must(t, ends.GiveUp(t.Context(), &rest.Config{Host: two.URL}, path, id))
+	if entries := two.entries(a); len(entries) > 0 {
+		t.Errorf("the entries %+v are left", entries)
+	}
+}
+
 func TestTunnelEndsWithAnother(t *testing.T) {
 	for name, x := range map[string]struct {
 		end  func(*world, *v1alpha1.AccessRequest)

@@ -59,6 +59,11 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var s *session
 	var err error
 	switch {
+	case req.Method == http.MethodDelete && from == ofAgent && tunnel.IsID(id):
+		if err := r.giveUp(ctx, types.NamespacedName{Namespace: info.Namespace, Name: info.Name}, id); err != nil {
+			refuse(w, err)
+		}
+		return
 	case req.Method != http.MethodGet:
 		err = apierrors.NewMethodNotSupported(resource(info.Resource), req.Method)
 	case !ok:
@@ -97,6 +102,17 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 func resource(name string) schema.GroupResource {
 	return schema.GroupResource{Group: muster.GroupName, Resource: name}
+}
+
+// giveUp removes the entry of a tunnel whose agent has heard nothing of the user's end, as of
+// a replica that is no more.
+func (r *Relay) giveUp(ctx context.Context, name types.NamespacedName, id string) error {
+	_, err := r.change(ctx, name, func(c *v1alpha1.ClusterCredential) bool {
+		before := len(c.Spec.Tunnels)
+		c.Spec.Tunnels = slices.DeleteFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return t.ID == id })
+		return len(c.Spec.Tunnels) != before
+	})
+	return err
 }
 
 func gone(id string) error {
@@ -227,7 +243,7 @@ const retrySeconds = 5
 func (r *Relay) abandon(s *session) {
 	if s.ends[ofUser].conn.Load() == nil && r.drop(s) {
 		s.cancel()
-		_, _ = r.change(context.WithoutCancel(s.ctx), s.key.credential, without(s.key.id))
+		_, _ = r.change(context.WithoutCancel(s.ctx), s.key.credential, r.without(s.key.id))
 	}
 }
 
