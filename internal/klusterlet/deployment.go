@@ -159,6 +159,9 @@ func (o *Options) args() []string {
 	if o.UserAccess {
 		args = append(args, "--"+userAccessFlag)
 	}
+	if o.Tunnels {
+		args = append(args, "--"+tunnelsFlag)
+	}
 	return append(args, o.Args...)
 }
 

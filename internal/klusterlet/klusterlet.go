@@ -216,6 +216,9 @@ func OptionsOf(d *appsv1.Deployment) v1alpha1.AgentOptions {
 		if len(rest) > 0 && rest[0] == "--"+userAccessFlag {
 			o.UserAccess, rest = true, rest[1:]
 		}
+		if len(rest) > 0 && rest[0] == "--"+tunnelsFlag {
+			o.Tunnels, rest = true, rest[1:]
+		}
 		if len(rest) > 0 {
 			o.Args = slices.Clone(rest)
 		}

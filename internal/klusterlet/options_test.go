@@ -36,7 +36,7 @@ func everything() v1alpha1.AgentOptions {
 			}},
 		},
 		Resources:   &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},
-		HostNetwork: true, PriorityClassName: "system-cluster-critical", UserAccess: true,
+		HostNetwork: true, PriorityClassName: "system-cluster-critical", UserAccess: true, Tunnels: true,
 	}
 }
 
@@ -73,6 +73,7 @@ func TestEveryOptionIsRendered(t *testing.T) {
 		"one at a time":     d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue() == 0 && d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() == 1,
 		"priority class":    pod.PriorityClassName == o.PriorityClassName,
 		"user access":       slices.Contains(c.Args, "--user-access"),
+		"tunnels":           slices.Contains(c.Args, "--tunnels"),
 		"nothing is shared": pod.Affinity != o.Affinity,
 	} {
 		if !ok {
@@ -156,7 +157,7 @@ func TestRightsOfUserAccessGoWithIt(t *testing.T) {
 		t.Errorf("obsolete with user access: %v", got)
 	}
 	c := get[*appsv1.Deployment](t, off).Spec.Template.Spec.Containers[0]
-	if slices.Contains(c.Args, "--user-access") {
+	if slices.Contains(c.Args, "--user-access") || slices.Contains(c.Args, "--tunnels") {
 		t.Errorf("arguments %v", c.Args)
 	}
 }
@@ -172,6 +173,9 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		}}}
 	}
 	for want, o := range map[string]options{
+		`can't be set here; use the option for tunnels`: {Args: []string{"--tunnels"}},
+		`agent.tunnels: Invalid value: true: it is for`: {Tunnels: true},
+
 		`agent.image: Invalid value: "a b": an image has no spaces`:                                                       {Image: "a b"},
 		`agent.image: Invalid value: "https://r/x": an image begins with its registry`:                                    {Image: "https://r/x"},
 		`agent.imagePullPolicy: Unsupported value: "Sometimes"`:                                                           {ImagePullPolicy: "Sometimes"},

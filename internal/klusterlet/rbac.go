@@ -113,6 +113,10 @@ func typeMeta(kind string) metav1.TypeMeta {
 // userAccessFlag has the agent let users of the hub into the cluster.
 const userAccessFlag = "user-access"
 
+// tunnelsFlag is the agent's flag that takes users to the cluster through the hub. It needs
+// no rights of its own.
+const tunnelsFlag = "tunnels"
+
 // accessRBAC is what user access needs beside the agent's other rights.
 func (o *Options) accessRBAC() []Object {
 	return []Object{o.clusterRole(AccessRole, nil, accessRules()), o.clusterRoleBinding(AccessRole)}

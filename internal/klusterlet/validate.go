@@ -33,6 +33,10 @@ func Validate(o v1alpha1.AgentOptions, at *field.Path) field.ErrorList {
 	problems = append(problems, validateTolerations(o.Tolerations, at.Child("tolerations"))...)
 	problems = append(problems, validateAffinity(o.Affinity, at.Child("affinity"))...)
 	problems = append(problems, validateResources(o.Resources, at.Child("resources"))...)
+	if o.Tunnels && !o.UserAccess {
+		problems = append(problems, field.Invalid(at.Child("tunnels"), true,
+			"it is for users with access to the cluster; turn user access on, too, or remove it"))
+	}
 	if o.PriorityClassName != "" {
 		problems = append(problems, invalid(at.Child("priorityClassName"), o.PriorityClassName,
 			"it has to be the name of a PriorityClass of the cluster", validation.IsDNS1123Subdomain(o.PriorityClassName))...)
@@ -120,6 +124,7 @@ func protectedFlags() map[string]string {
 		"health-address":       "remove it, as the pod's probes ask this address",
 		"kubeconfig":           "remove it, as the agent uses its service account",
 		userAccessFlag:         "use the option for user access",
+		tunnelsFlag:            "use the option for tunnels",
 	}
 }
 

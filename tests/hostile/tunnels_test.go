@@ -31,19 +31,24 @@ func TestHostileTunnels(t *testing.T) {
 		t.Cleanup(func() { _ = w.CloseNow() })
 		return w
 	}
-	if w, err := x.userEnd(t, r.Name, tunnel.NewID())(ctx); err == nil || !strings.Contains(err.Error(), "it gives no access yet") {
+	if w, err := x.userEnd(t, r.Name, tunnel.NewID())(ctx); err == nil ||
+		!strings.Contains(err.Error(), "it gives no access yet") {
 		t.Errorf("a tunnel opens without access: %v, %v", w, err)
 	}
 	// As if the cluster had issued something.
-	testkit.Must(t, x.admin.Status().Patch(ctx, r, mergePatchf(`{"status":{"notAfter":%q,"conditions":[
-		{"type":"Approved","status":"True","reason":"Granted","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"},
-		{"type":"Issued","status":"True","reason":"Granted","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
+	const granted = `"status":"True","reason":"Granted","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"`
+	testkit.Must(t, x.admin.Status().Patch(ctx, r, mergePatchf(
+		`{"status":{"notAfter":%q,"conditions":[{"type":"Approved",`+granted+`},{"type":"Issued",`+granted+`}]}}`,
 		time.Now().Add(time.Hour).UTC().Format(time.RFC3339))))
-	if _, err := x.userEnd(t, r.Name, tunnel.NewID())(ctx); err == nil || !strings.Contains(err.Error(), "takes no tunnels") {
+	if _, err := x.userEnd(t, r.Name, tunnel.NewID())(ctx); err == nil ||
+		!strings.Contains(err.Error(), "takes no tunnels") {
 		t.Errorf("a tunnel opens to an agent that takes none: %v", err)
 	}
-	testkit.Must(t, x.admin.Patch(ctx, clusterNamed(x.cluster, false), mergePatchf(`{"metadata":{"annotations":{%q:"{}"}}}`,
-		muster.TunnelAnnotation)))
+	testkit.Must(
+		t,
+		x.admin.Patch(ctx, clusterNamed(x.cluster, false), mergePatchf(`{"metadata":{"annotations":{%q:"{}"}}}`,
+			muster.TunnelAnnotation)),
+	)
 
 	t.Run("words of the agent for a terminal", func(t *testing.T) {
 		id := tunnel.NewID()
@@ -53,7 +58,8 @@ func TestHostileTunnels(t *testing.T) {
 		testkit.Must(t, err)
 		_ = agent.Close(websocket.StatusNormalClosure, "bye\x1b[2J\r\n\u202eroot@hub# ")
 		_, _, err = user.Read(ctx)
-		if err == nil || !strings.Contains(err.Error(), "the cluster's agent says: bye") || strings.ContainsFunc(err.Error(), isOdd) {
+		if err == nil || !strings.Contains(err.Error(), "the cluster's agent says: bye") ||
+			strings.ContainsFunc(err.Error(), isOdd) {
 			t.Errorf("the user is told %q", err)
 		}
 		testkit.Eventually(t, func() error {

@@ -34,8 +34,7 @@ module "fleet" {
     for name in var.clusters : name => {
       connection  = { kubeconfig_path = "${var.fleet_dir}/clusters/${name}/admin.kubeconfig" }
       cluster_set = muster_managed_cluster_set.walled.name
-      agent       = { user_access = true }
-      args        = ["--tunnels"]
+      agent       = { user_access = true, tunnels = true }
     }
   }
 }

@@ -114,6 +114,7 @@ resource "muster_klusterlet" "this" {
   host_network        = try(each.value.agent.host_network, null)
   priority_class_name = try(each.value.agent.priority_class_name, null)
   user_access         = try(each.value.agent.user_access, null)
+  tunnels             = try(each.value.agent.tunnels, null)
 
   bootstrap                       = each.value.own == null ? each.value.bootstrap : null
   bootstrap_kubeconfig_wo         = each.value.own == null ? null : lookup(var.bootstrap_kubeconfigs, each.key, null)

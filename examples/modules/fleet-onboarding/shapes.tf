@@ -53,6 +53,7 @@ locals {
       host_network        = "muster_klusterlet.host_network"
       priority_class_name = "muster_klusterlet.priority_class_name"
       user_access         = "muster_klusterlet.user_access"
+      tunnels             = "muster_klusterlet.tunnels"
     }
     hub_server                   = "muster_klusterlet.bootstrap.server"
     bootstrap                    = "muster_klusterlet.bootstrap"

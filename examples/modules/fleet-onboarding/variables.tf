@@ -9,7 +9,7 @@ variable "clusters" {
     - `accept`: whether the hub accepts the cluster. With `false` the agent is installed, and joins once this is `true`.
     - `acceptance`: `approve_csr`, `approve_csr_name`, `requesters`, `adopt` and `force_conflicts` of `muster_cluster_acceptance`.
     - `image`, `args`: the agent's image, in place of `agent_image`, and its arguments.
-    - `agent`: how else the agent runs: `namespace`, `image_pull_policy`, `image_pull_secrets`, `labels`, `annotations`, `env` (such as `HTTPS_PROXY`), `node_selector`, `affinity`, `tolerations`, `resources`, `host_network`, `priority_class_name` and `user_access` of `muster_klusterlet`. It is not mixed with the agents of other clusters.
+    - `agent`: how else the agent runs: `namespace`, `image_pull_policy`, `image_pull_secrets`, `labels`, `annotations`, `env` (such as `HTTPS_PROXY`), `node_selector`, `affinity`, `tolerations`, `resources`, `host_network`, `priority_class_name`, `user_access` and `tunnels` of `muster_klusterlet`. It is not mixed with the agents of other clusters.
     - `hub_server`: the URL at which this agent reaches the hub, in place of the variable `hub_server`.
     - `bootstrap`: the bootstrap kubeconfig that the provider makes, as of `muster_klusterlet`: `credential`, `ttl`, `server`, `cluster_ca_certificate`, `version`, `enabled`. It takes precedence over the variable `bootstrap`.
     - `bootstrap_kubeconfig_version`: set it to hand over a bootstrap kubeconfig of your own, from `bootstrap_kubeconfigs`, and raise it to send a new one.

@@ -97,7 +97,7 @@ func TestOptionsAreCompared(t *testing.T) {
 		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, NodeSelector: map[string]string{"pool": "a"},
 		Affinity:    &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone"}}}},
 		Resources:   &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},
-		HostNetwork: true, PriorityClassName: "high", UserAccess: true,
+		HostNetwork: true, PriorityClassName: "high", UserAccess: true, Tunnels: true,
 	}
 	objects := klusterlet.Render(klusterlet.Options{ClusterName: "c", AgentOptions: options, InstalledBy: muster.InstalledByTerraform})
 	wanted := objects[len(objects)-1].(*appsv1.Deployment)

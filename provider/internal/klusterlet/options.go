@@ -94,6 +94,10 @@ func AgentTable() attribute.Table[*v1alpha1.AgentOptions] {
 			"cluster through logical clouds. It gives the agent the right to approve client certificates of the "+
 			"cluster, which is as good as any right there. Defaults to `false`."),
 			func(o options) *bool { return &o.UserAccess }),
+		attribute.Flag("tunnels", attribute.OptionalFlag("Whether users with access reach the cluster's API server "+
+			"through the hub, where they can't reach it otherwise (`muster access proxy`). It needs `user_access`. "+
+			"Defaults to `false`."),
+			func(o options) *bool { return &o.Tunnels }),
 	}
 }
 

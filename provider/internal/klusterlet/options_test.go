@@ -53,7 +53,7 @@ func everything() v1alpha1.AgentOptions {
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
 		},
-		HostNetwork: true, PriorityClassName: "high", UserAccess: true,
+		HostNetwork: true, PriorityClassName: "high", UserAccess: true, Tunnels: true,
 	}
 }
 

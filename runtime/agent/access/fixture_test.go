@@ -53,7 +53,9 @@ func TestMain(m *testing.M) {
 	hub := testenv.With(func(ctx context.Context) (func(), error) {
 		return func() {}, env.Client().Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
-			Data:       map[string]string{hubinfo.FeaturesKey: "x," + hubinfo.UserAccess + "," + hubinfo.Tunnel, hubinfo.HubIDKey: hubID},
+			Data: map[string]string{
+				hubinfo.FeaturesKey: "x," + hubinfo.UserAccess + "," + hubinfo.Tunnel, hubinfo.HubIDKey: hubID,
+			},
 		})
 	})
 	testenv.Main(m, &env, testenv.ManagedCluster(), testenv.ExternalSigner(), access, hub)

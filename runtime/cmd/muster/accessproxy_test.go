@@ -39,18 +39,19 @@ func TestProxyLeadsToItsClustersAlone(t *testing.T) {
 	if got := config.Clusters["paris"].ProxyURL; got != want || len(env) != 1 || env[0].Value != want {
 		t.Errorf("the kubeconfig has %q, and the plugin %+v; want %q", got, env, want)
 	}
+	const connect, paris, same = http.MethodConnect, "paris.example:443", "same.example:6443"
 	for name, tc := range map[string]struct {
 		method, host, user, password, want string
 	}{
-		"by name":                {"CONNECT", "paris.example:443", "paris", "secret", "502 cluster paris: asked for paris"},
-		"by address":             {"CONNECT", "paris.example:443", "muster", "secret", "502 cluster paris: asked for paris"},
-		"one of two":             {"CONNECT", "same.example:6443", "oslo", "secret", "502 cluster oslo: asked for oslo"},
-		"either of two":          {"CONNECT", "same.example:6443", "muster", "secret", "403 2 clusters have the address"},
-		"elsewhere":              {"CONNECT", "example.com:443", "paris", "secret", "403 this proxy does not lead to example.com:443"},
-		"another's address":      {"CONNECT", "same.example:6443", "paris", "secret", "403 this proxy does not lead"},
-		"another port":           {"CONNECT", "paris.example:22", "paris", "secret", "403 this proxy does not lead"},
-		"no password":            {"CONNECT", "paris.example:443", "", "", "407 Proxy Authentication Required"},
-		"another password":       {"CONNECT", "paris.example:443", "paris", "secret ", "407 Proxy Authentication Required"},
+		"by name":                {connect, paris, "paris", "secret", "502 cluster paris: asked for paris"},
+		"by address":             {connect, paris, "muster", "secret", "502 cluster paris: asked for paris"},
+		"one of two":             {connect, same, "oslo", "secret", "502 cluster oslo: asked for oslo"},
+		"either of two":          {connect, same, "muster", "secret", "403 2 clusters have the address"},
+		"elsewhere":              {connect, "example.com:443", "paris", "secret", "403 this proxy does not lead to ex"},
+		"another's address":      {connect, same, "paris", "secret", "403 this proxy does not lead"},
+		"another port":           {connect, "paris.example:22", "paris", "secret", "403 this proxy does not lead"},
+		"no password":            {connect, paris, "", "", "407 Proxy Authentication Required"},
+		"another password":       {connect, paris, "paris", "secret ", "407 Proxy Authentication Required"},
 		"a request to be passed": {"GET", "http://paris.example/", "paris", "secret", "405 Method Not Allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +75,7 @@ func TestProxyLeadsToItsClustersAlone(t *testing.T) {
 func TestProxyFlags(t *testing.T) {
 	for name, tc := range map[string]struct{ args, want string }{
 		"no cloud":          {"access proxy", "say which logical cloud: --cloud NAMESPACE/NAME"},
-		"a word too many":   {"access proxy --cloud a/b kubectl get pods", `"kubectl" is no flag: write the command to run after --`},
+		"a word too many":   {"access proxy --cloud a/b kubectl get pods", `"kubectl" is no flag: write`},
 		"other addresses":   {"access proxy --cloud a/b --address 0.0.0.0:80", "so it listens on this machine alone"},
 		"no port":           {"access proxy --cloud a/b --address 127.0.0.1", "write an address and a port"},
 		"standard output":   {"access proxy --cloud a/b --output -", "name a file"},

@@ -25,7 +25,7 @@ type agentOptions struct {
 	image, pullPolicy, namespace, priorityClass, affinity, proxy, noProxy string
 	pullSecrets, env, args, tolerations                                   []string
 	labels, annotations, nodeSelector, resources                          map[string]string
-	hostNetwork, userAccess                                               bool
+	hostNetwork, userAccess, tunnels                                      bool
 }
 
 func (a *agentOptions) add(f *pflag.FlagSet) {
@@ -48,6 +48,8 @@ func (a *agentOptions) add(f *pflag.FlagSet) {
 	f.BoolVar(&a.hostNetwork, "host-network", false, "run the agent in the node's network")
 	f.StringVar(&a.priorityClass, "priority-class-name", "", "PriorityClass of the agent's pods")
 	f.BoolVar(&a.userAccess, "user-access", false, "let users of the hub have access to the cluster through logical clouds; gives the agent the right to approve client certificates")
+	f.BoolVar(&a.tunnels, "tunnels", false,
+		"with --user-access: take users to the cluster through the hub (muster access proxy)")
 }
 
 // options reads the flags, and checks them as Terraform and the hub check the same
@@ -56,6 +58,7 @@ func (a *agentOptions) options() (v1alpha1.AgentOptions, error) {
 	o := v1alpha1.AgentOptions{
 		Image: a.image, ImagePullPolicy: corev1.PullPolicy(a.pullPolicy), Namespace: a.namespace, Labels: a.labels, Annotations: a.annotations,
 		Args: slices.Clone(a.args), NodeSelector: a.nodeSelector, HostNetwork: a.hostNetwork, PriorityClassName: a.priorityClass, UserAccess: a.userAccess,
+		Tunnels: a.tunnels,
 	}
 	for _, name := range a.pullSecrets {
 		o.ImagePullSecrets = append(o.ImagePullSecrets, corev1.LocalObjectReference{Name: name})

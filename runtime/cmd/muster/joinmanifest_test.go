@@ -77,7 +77,8 @@ func TestJoinManifestAgentOptions(t *testing.T) {
 	testkit.Must(t, os.WriteFile(affinity, []byte("nodeAffinity: {}\n"), 0o600))
 	got, err := parse("--image=a/b:1", "--image-pull-policy=Never", "--image-pull-secrets=x,y", "--namespace=agents", "--labels=a=b,c=d", "--annotations=e=f",
 		"--env=NAME=a,b=c", "--proxy=http://p:3128", "--no-proxy=.internal,10.0.0.0/8", "--args=-v=2", "--node-selector=pool=x", "--host-network", "--priority-class-name=high",
-		"--user-access", "--tolerations=dedicated=x:NoSchedule", "--tolerations=a/b:NoExecute@5m", "--tolerations=*", "--tolerations=key",
+		"--user-access", "--tunnels",
+		"--tolerations=dedicated=x:NoSchedule", "--tolerations=a/b:NoExecute@5m", "--tolerations=*", "--tolerations=key",
 		"--resources=requests.cpu=50m,limits.memory=1Gi", "--affinity="+affinity)
 	testkit.Must(t, err)
 	want := v1alpha1.AgentOptions{
@@ -85,7 +86,8 @@ func TestJoinManifestAgentOptions(t *testing.T) {
 		Labels: map[string]string{"a": "b", "c": "d"}, Annotations: map[string]string{"e": "f"}, Args: []string{"-v=2"},
 		Env: []v1alpha1.EnvVar{{Name: "HTTP_PROXY", Value: "http://p:3128"}, {Name: "HTTPS_PROXY", Value: "http://p:3128"},
 			{Name: "NO_PROXY", Value: ".internal,10.0.0.0/8"}, {Name: "NAME", Value: "a,b=c"}},
-		NodeSelector: map[string]string{"pool": "x"}, HostNetwork: true, PriorityClassName: "high", UserAccess: true,
+		NodeSelector: map[string]string{"pool": "x"}, HostNetwork: true, PriorityClassName: "high",
+		UserAccess: true, Tunnels: true,
 		Tolerations: []corev1.Toleration{{Key: "dedicated", Operator: "Equal", Value: "x", Effect: "NoSchedule"},
 			{Key: "a/b", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: ptr.To(int64(300))}, {Operator: "Exists"}, {Key: "key", Operator: "Exists"}},
 		Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("50m")}, Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")}},

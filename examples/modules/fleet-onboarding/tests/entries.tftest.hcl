@@ -46,6 +46,7 @@ variables {
         host_network        = true
         priority_class_name = "system-cluster-critical"
         user_access         = true
+        tunnels             = true
       }
       hub_server            = "https://paris-gateway.example.com"
       bootstrap             = { ttl = "30m", cluster_ca_certificate = null }
@@ -99,9 +100,9 @@ run "agent" {
     error_message = "The connection does not arrive."
   }
   assert {
-    condition = jsonencode([for key in ["cluster_uid", "image", "args", "namespace", "image_pull_policy", "image_pull_secrets", "labels", "annotations", "env", "node_selector", "host_network", "priority_class_name", "user_access", "keep_works_on_destroy", "wait_for_bootstrap", "timeouts"] : muster_klusterlet.this["paris"][key]]) == jsonencode([
+    condition = jsonencode([for key in ["cluster_uid", "image", "args", "namespace", "image_pull_policy", "image_pull_secrets", "labels", "annotations", "env", "node_selector", "host_network", "priority_class_name", "user_access", "tunnels", "keep_works_on_destroy", "wait_for_bootstrap", "timeouts"] : muster_klusterlet.this["paris"][key]]) == jsonencode([
       "3bbe0b8e", "registry.example.com/agent:v2", ["-v=2"], "fleet-agent", "Always", ["registry"], { team = "a" }, { scrape = "true" }, { HTTPS_PROXY = "http://proxy.example.com:3128" },
-      { infra = "true" }, true, "system-cluster-critical", true, true, true, { create = "3m", delete = "6m", update = "3m" },
+      { infra = "true" }, true, "system-cluster-critical", true, true, true, true, { create = "3m", delete = "6m", update = "3m" },
     ])
     error_message = "The agent is not as expected."
   }

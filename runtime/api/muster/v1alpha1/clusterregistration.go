@@ -296,6 +296,11 @@ type AgentOptions struct {
 	// certificates of the cluster.
 	// +optional
 	UserAccess bool `json:"userAccess,omitempty"`
+
+	// tunnels takes users with access to the cluster's API server through the hub,
+	// where they can't reach it otherwise. It needs userAccess.
+	// +optional
+	Tunnels bool `json:"tunnels,omitempty"`
 }
 
 // EnvVar is an environment variable.
