@@ -198,3 +198,26 @@ output "rendered" { value = nonsensitive(jsondecode(data.muster_rendered_manifes
 		t.Error(acctest.Excerpt(said))
 	}
 }
+
+// A hub that would hand placeholders out as they are is noticed while planning.
+func TestAccOverridesNeedTheirGate(t *testing.T) {
+	w := acctest.NewWorkspace(t)
+	hub := acctest.OwnHub(t, "--feature-gates", "WorkOverride=false")
+	set := func(body string) string {
+		return fmt.Sprintf(`
+provider "muster" { kubeconfig_path = %q }
+resource "muster_manifest_work_replica_set" "override" {
+  namespace  = "default"
+  name       = "web"
+  placements = [{ name = "everywhere" }]
+  manifests  = ["{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop}, data: {at: x}}"]
+  %s
+}
+`, hub.Kubeconfig, body)
+	}
+	acctest.Says(t, w.Plan(set(`values = [{ name = "REGION", label = "region" }]`)), "Error: The hub has no overrides",
+		"with muster_manifest_work_replica_set.override", "values = ", "feature gate WorkOverride")
+	acctest.Says(t, w.Plan(set(`overrides = [{ object = { kind = "ConfigMap" }, type = "Merge", patch = "{}" }]`)),
+		"Error: The hub has no overrides", "overrides = ")
+	acctest.Says(t, w.Plan(set("")), "1 to add")
+}

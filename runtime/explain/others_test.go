@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/scheduling"
 )
 
@@ -314,6 +315,10 @@ func TestRollout(t *testing.T) {
 		"paused": {RolloutFacts{Set: replicaSet(work.ConditionPlacementVerified+"=True",
 			muster.ConditionGatesOpen+"=False/Paused/1 cluster waits")}, Waiting,
 			[]string{"Somebody has paused it", "muster rollout pause --undo team/web"}},
+		"a cluster lacks a value": {RolloutFacts{Set: replicaSet(verified, muster.ConditionOverridden+
+			"=False/ClustersWithout/"+rollout.AboutOverride("00")+"in c1: the value REGION: no label region")},
+			Problem, []string{"does not reach all clusters: in c1: the value REGION: no label region",
+				"Clusters lack a value of its override", "kubectl label managedcluster", "!override 00"}},
 		"gates that can't be read": {RolloutFacts{Set: replicaSet(work.ConditionPlacementVerified+"=True",
 			muster.ConditionGatesOpen+"=False/GatesUnreadable/nothing is handed out")}, Problem,
 			[]string{"can't be read", "edit manifestworkreplicaset web"}},

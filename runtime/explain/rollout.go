@@ -196,7 +196,9 @@ func (f *RolloutFacts) overridden() []Cause {
 	if c == nil {
 		return nil
 	}
-	cause := Cause{Level: Problem, Evidence: []string{says(c, f.Now)},
+	shown := *c
+	shown.Message = rollout.SaidOfOverride(c.Message)
+	cause := Cause{Level: Problem, Evidence: []string{says(&shown, f.Now)},
 		Summary: "What its clusters are to have can't be worked out, so nothing is handed out.",
 		Next:    []Step{f.edit("correct the override, or what it names")}}
 	if c.Reason == muster.ReasonClustersWithout {

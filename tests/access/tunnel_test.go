@@ -211,7 +211,8 @@ func TestTunnels(t *testing.T) {
 	t.Run("muster access proxy", func(t *testing.T) {
 		file := kubeconfigFor(t, jo)
 		out := run1(t, "access", "proxy", "--kubeconfig", file, "--cloud", behind+"/prod", "--cluster", walled.name,
-			"--", "kubectl", "create", "configmap", "through-the-wall")
+			"--", "sh", "-c", `kubectl get configmaps &&
+				kubectl --kubeconfig "$KUBE_CONFIG_PATH" create configmap through-the-wall`)
 		if !strings.Contains(out, "configmap/through-the-wall created") {
 			t.Errorf("it says %s", out)
 		}

@@ -1,19 +1,27 @@
 package replicaset
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
 // refusing is a work in a cluster whose agent can't apply one of its config maps.
@@ -113,5 +121,37 @@ To take the fields over from their other managers, `
 	w := refusing("a", "one", "two", "three", "four", "five")
 	if got := WorkTrouble(&w); got != "it is not applied: ConfigMap missing/web-0: one; ConfigMap missing/web-1: two; ConfigMap missing/web-2: three; and 2 more" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A cluster without its own content ends a wait, and says nothing of an override before.
+func TestTroublesOfOverrides(t *testing.T) {
+	spec := v1alpha1.WorkOverrideSpec{Values: []v1alpha1.OverrideValue{{Name: "REGION", Label: ptr.To("region")}}}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const why = "in c1: the value REGION: the cluster has no value"
+	for name, x := range map[string]struct {
+		digest string
+		status metav1.ConditionStatus
+		want   []kube.Trouble
+	}{
+		"a cluster lacks a value": {
+			override.Digest(spec), metav1.ConditionFalse, []kube.Trouble{{Text: why, After: workload.LastingPatience}},
+		},
+		"all have theirs":        {override.Digest(spec), metav1.ConditionTrue, nil},
+		"of the override before": {strings.Repeat("0", 64), metav1.ConditionFalse, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := &workv1alpha1.ManifestWorkReplicaSet{}
+			set.Annotations = map[string]string{muster.OverrideAnnotation: string(text)}
+			set.Status.Conditions = []metav1.Condition{{
+				Type: muster.ConditionOverridden, Status: x.status, Message: rollout.AboutOverride(x.digest) + why,
+			}}
+			if got := troublesOf(set, nil, time.Now()); !slices.Equal(got, x.want) {
+				t.Errorf("got %+v, want %+v", got, x.want)
+			}
+		})
 	}
 }

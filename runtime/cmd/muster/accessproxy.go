@@ -235,7 +235,8 @@ func (p *proxyFlags) serve(
 // runWith runs a command with a kubeconfig, and ends with its status.
 func runWith(ctx context.Context, cmd *cobra.Command, kubeconfig string, command []string) error {
 	run := exec.CommandContext(ctx, command[0], command[1:]...)
-	run.Env = append(os.Environ(), clientcmd.RecommendedConfigPathEnvVar+"="+kubeconfig)
+	// The latter is what Terraform's providers for Kubernetes and Helm read.
+	run.Env = append(os.Environ(), clientcmd.RecommendedConfigPathEnvVar+"="+kubeconfig, "KUBE_CONFIG_PATH="+kubeconfig)
 	run.Stdin, run.Stdout, run.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
 	err := run.Run()
