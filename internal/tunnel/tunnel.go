@@ -130,8 +130,11 @@ func Connect(ctx context.Context, hub Hub) (*Client, error) {
 // Done is closed when the tunnel has ended.
 func (c *Client) Done() <-chan struct{} { return c.conn.Context().Done() }
 
-// Err is why the tunnel has ended.
+// Err is why the tunnel has ended; nil while it has not.
 func (c *Client) Err() error {
+	if c.conn.Context().Err() == nil {
+		return nil
+	}
 	if err := c.link.ended(); err != nil {
 		return err
 	}
@@ -151,8 +154,8 @@ func (c *Client) Err() error {
 func (c *Client) Open(ctx context.Context) (net.Conn, error) {
 	s, err := c.conn.OpenStreamSync(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
-			err = c.Err()
+		if ended := c.Err(); ended != nil && ctx.Err() == nil {
+			err = ended
 		}
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func (s *accessSession) cached(ctx context.Context, of string) (keptCredential, 
 	if err != nil {
 		return keptCredential{}, err
 	}
-	if kept, ok := readKept(path, time.Now()); ok && kept.isTaken(ctx) {
+	if kept, ok := readKept(path, time.Now()); ok && (s.unreachable || kept.isTaken(ctx)) {
 		return kept, nil
 	}
 	unlock, err := lock(ctx, path+".lock")
@@ -127,7 +127,7 @@ func (s *accessSession) cached(ctx context.Context, of string) (keptCredential, 
 		return keptCredential{}, err
 	}
 	defer unlock()
-	if kept, ok := readKept(path, time.Now()); ok && kept.isTaken(ctx) {
+	if kept, ok := readKept(path, time.Now()); ok && (s.unreachable || kept.isTaken(ctx)) {
 		return kept, nil
 	}
 	id, err := s.hubID(ctx)

@@ -135,17 +135,21 @@ type proxy struct {
 	password string
 	ctx      context.Context //nolint:containedctx // tunnels live longer than the connection that opens them
 	clusters map[string]*proxied
+	open     sync.WaitGroup // tunnels
 }
 
 // proxied is one cluster behind the proxy.
 type proxied struct {
 	name    string
 	address string // of its API server
-	// request names the access request that the next tunnel is opened by.
+	// request names the access request that the next tunnel is opened by. It costs a request
+	// where the hub has made the keys.
 	request func(context.Context) (string, error)
+	hubMade bool
 
 	mu     sync.Mutex
 	client *tunnel.Client
+	opened string // the access request that it was opened by
 }
 
 func (p *proxyFlags) run(cmd *cobra.Command, s *accessSession, command []string) error {
@@ -166,6 +170,7 @@ func (p *proxyFlags) run(cmd *cobra.Command, s *accessSession, command []string)
 	if err != nil {
 		return err
 	}
+	s.unreachable = true
 	var config *clientcmdapi.Config
 	made := cloud != nil && cloud.Spec.Access.KeyPolicy == v1alpha1.KeyHubMade
 	if made {
@@ -183,7 +188,7 @@ func (p *proxyFlags) run(cmd *cobra.Command, s *accessSession, command []string)
 	defer listener.Close()
 	ctx, end := context.WithCancel(ctx)
 	it := &proxy{session: s, password: rand.Text(), ctx: ctx, clusters: map[string]*proxied{}}
-	defer it.close()
+	defer it.open.Wait() // which ends them
 	defer end()
 	if err := it.lead(config, listener.Addr(), made); err != nil {
 		return err
@@ -279,7 +284,7 @@ func (x *proxy) lead(config *clientcmdapi.Config, at net.Addr, hubMade bool) err
 			port = "443"
 		}
 		c.ProxyURL = x.url(name, at)
-		p := &proxied{name: name, address: net.JoinHostPort(server.Hostname(), port)}
+		p := &proxied{name: name, address: net.JoinHostPort(server.Hostname(), port), hubMade: hubMade}
 		p.request = func(ctx context.Context) (string, error) {
 			if hubMade {
 				return x.session.issuedRequest(ctx, name)
@@ -395,19 +400,19 @@ func (c *proxied) open(ctx context.Context, x *proxy) (net.Conn, error) {
 func (c *proxied) tunnel(ctx context.Context, x *proxy) (*tunnel.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.client != nil {
-		select {
-		case <-c.client.Done():
-			c.client = nil
-		default:
-			return c.client, nil
-		}
+	isOpen := c.client != nil && c.client.Err() == nil
+	if isOpen && c.hubMade {
+		return c.client, nil
 	}
 	s := x.session
 	request, err := c.request(ctx)
-	if err != nil {
+	switch {
+	case isOpen && (err != nil || request == c.opened):
+		return c.client, nil
+	case err != nil:
 		return nil, err
 	}
+	// Where access was renewed, the connections in the tunnel before go on until that ends.
 	hub, err := tunnel.At(s.config, tunnel.Path("accessrequests", s.flags.namespace, request), tunnel.NewID())
 	if err != nil {
 		return nil, err
@@ -420,30 +425,16 @@ func (c *proxied) tunnel(ctx context.Context, x *proxy) (*tunnel.Client, error) 
 		}
 		return nil, fmt.Errorf("open a tunnel: %w", err)
 	}
-	c.client = opened
-	go func() {
-		<-opened.Done()
-		if x.ctx.Err() == nil {
+	c.client, c.opened = opened, request
+	x.open.Go(func() {
+		select {
+		case <-opened.Done():
 			_, _ = fmt.Fprintf(s.progress, "the tunnel to the cluster %s has ended: %v\n", c.name, opened.Err())
+		case <-x.ctx.Done():
 		}
 		opened.Close()
-	}()
+	})
 	return opened, nil
-}
-
-// close ends all tunnels.
-func (x *proxy) close() {
-	var closing sync.WaitGroup
-	for _, c := range x.clusters {
-		closing.Go(func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.client != nil {
-				c.client.Close()
-			}
-		})
-	}
-	closing.Wait()
 }
 
 // hubMadeConfig is the kubeconfig that the hub has made, with some of its clusters; all if

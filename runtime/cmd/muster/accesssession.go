@@ -38,6 +38,8 @@ type accessSession struct {
 	kubeconfig string
 	flags      *accessFlags
 	progress   io.Writer
+	// unreachable is whether clusters can't be asked whether they still take a token.
+	unreachable bool
 }
 
 func (f *accessFlags) session(cmd *cobra.Command) (*accessSession, error) {
