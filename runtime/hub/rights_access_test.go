@@ -2,6 +2,8 @@ package hub_test
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -130,8 +132,9 @@ func usingClouds(t testing.TB, p places, everybody map[string]identity) []reques
 		return request{who, "opens a tunnel by " + of + " in " + in, func(client.Client) error {
 			get := clientsetFor(t, everybody[who].config).Discovery().RESTClient().Get().AbsPath(path)
 			err := get.Param("id", strings.Repeat("0", 32)).Do(ctx).Error()
-			if apierrors.IsNotFound(err) || apierrors.IsResourceExpired(err) {
-				return nil // there is no such request or tunnel, which only they hear who may open one
+			var status apierrors.APIStatus
+			if errors.As(err, &status) && status.Status().Code == http.StatusUpgradeRequired {
+				return nil // what they hear who may open one, and did not ask for a WebSocket
 			}
 			return err
 		}, want}

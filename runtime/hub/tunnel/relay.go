@@ -60,7 +60,7 @@ type Relay struct {
 	sessions map[key]*session
 	entries  map[types.NamespacedName][]v1alpha1.Tunnel // of credentials, as they are stored
 	shares   map[share]*allotment
-	openings budget.Recent[opening]
+	openings budget.Recent[string] // their users
 	closed   bool
 }
 
@@ -75,7 +75,7 @@ func New(o Options) *Relay {
 	return &Relay{
 		Options: o, sessions: map[key]*session{},
 		entries: map[types.NamespacedName][]v1alpha1.Tunnel{}, shares: map[share]*allotment{},
-		openings: budget.Recent[opening]{Within: time.Minute},
+		openings: budget.Recent[string]{Within: time.Minute},
 	}
 }
 
@@ -83,10 +83,9 @@ func New(o Options) *Relay {
 type session struct {
 	key key
 	// request is the access request by which it is open.
-	request    types.NamespacedName
-	requestUID types.UID
-	entry      v1alpha1.Tunnel
-	cluster    string
+	request v1alpha1.RequestReference
+	entry   v1alpha1.Tunnel
+	cluster string
 
 	// user is who has opened it, once the user's end has come to this hub.
 	user atomic.Pointer[user.DefaultInfo]
@@ -168,15 +167,12 @@ func (r *Relay) take(k key, request v1alpha1.RequestReference, entry v1alpha1.Tu
 	s := r.sessions[k]
 	if s == nil {
 		s = &session{
-			key: k, entry: entry, cluster: k.credential.Namespace,
-			request: types.NamespacedName{Namespace: request.Namespace, Name: request.Name}, requestUID: request.UID,
+			key: k, entry: entry, cluster: k.credential.Namespace, request: request,
 		}
 		s.ctx, s.cancel = context.WithCancel(context.Background())
 		s.limits = []*allotment{
-			r.allot(
-				share{user: entry.User},
-				r.Limits.UserRate,
-			), r.allot(share{cluster: s.cluster}, r.Limits.ClusterRate),
+			r.allot(share{user: entry.User}, r.Limits.UserRate),
+			r.allot(share{cluster: s.cluster}, r.Limits.ClusterRate),
 		}
 		s.lonely = r.Clock.NewTimer(tunnel.Silence)
 		go r.watchOver(s)
@@ -312,17 +308,10 @@ func (r *Relay) end(s *session, why string) {
 		carried += e.bytes
 		e.mu.Unlock()
 	}
-	note := fmt.Sprintf(
-		"user %q, cluster %q, tunnel %s, since %s, %s, %d bytes: %s",
-		s.entry.User,
-		s.cluster,
-		s.key.id,
-		s.entry.Since.UTC().Format(time.RFC3339),
-		r.Clock.Since(s.entry.Since.Time).Round(time.Second),
-		carried,
-		why,
-	)
-	if err := r.record(ctx, s, muster.EventTunnelClosed, note); err != nil {
+	note := fmt.Sprintf("user %q, cluster %q, tunnel %s, since %s, %s, %d bytes: %s", s.entry.User, s.cluster,
+		s.key.id, s.entry.Since.UTC().Format(time.RFC3339), r.Clock.Since(s.entry.Since.Time).Round(time.Second),
+		carried, why)
+	if err := r.record(ctx, s.request, muster.EventTunnelClosed, note); err != nil {
 		r.Log.Error(err, "record the end of a tunnel", "cluster", s.cluster, "user", s.entry.User)
 	}
 }
@@ -331,11 +320,11 @@ func (r *Relay) end(s *session, why string) {
 const writeTimeout = 30 * time.Second
 
 // record leaves an event on the access request.
-func (r *Relay) record(ctx context.Context, s *session, reason, note string) error {
+func (r *Relay) record(ctx context.Context, of v1alpha1.RequestReference, reason, note string) error {
 	source := event.Source{Controller: muster.GroupName + "/tunnel", Instance: "muster-hub", Clock: r.Clock}
 	e := source.New(corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "AccessRequest",
-		Namespace: s.request.Namespace, Name: s.request.Name, UID: s.requestUID,
+		Namespace: of.Namespace, Name: of.Name, UID: of.UID,
 	}, event.What{Type: corev1.EventTypeNormal, Reason: reason, Action: "Tunnel", Note: note})
 	e.GenerateName = "tunnel-"
 	return client.IgnoreNotFound(r.Client.Create(ctx, e)) // the namespace may be gone
@@ -410,12 +399,12 @@ func (r *Relay) Follow(requests, credentials Informer) error {
 	_, err := requests.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, o any) {
 			if a, ok := o.(*v1alpha1.AccessRequest); ok && a.HasEnded() {
-				r.endThose("access has ended", func(s *session) bool { return s.requestUID == a.UID })
+				r.endThose("access has ended", func(s *session) bool { return s.request.UID == a.UID })
 			}
 		},
 		DeleteFunc: func(o any) {
 			if a, ok := deleted(o).(*v1alpha1.AccessRequest); ok {
-				r.endThose("access was withdrawn", func(s *session) bool { return s.requestUID == a.UID })
+				r.endThose("access was withdrawn", func(s *session) bool { return s.request.UID == a.UID })
 			}
 		},
 	})

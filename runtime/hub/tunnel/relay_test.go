@@ -30,6 +30,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	ends "github.com/muster-fleet/terraform-provider-muster/internal/tunnel"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -342,6 +343,28 @@ func TestTunnelEndsWhenItsUserStaysAway(t *testing.T) {
 	})
 	again, err := w.asAgent(a, id)
 	says(t, again, err, "has ended")
+}
+
+// After an outage the hub may not have heard of the cluster yet.
+func TestUserComesBackToAClusterThatIsNotAvailable(t *testing.T) {
+	w := newWorld(t, "", tunnel.Default())
+	a, id := w.access(w.cluster(), "jo"), ends.NewID()
+	jo, err := w.asUser(a, "jo", id)
+	must(t, jo, err)
+	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: a.Spec.ManagedCluster}}
+	testkit.Must(t, w.Get(t.Context(), client.ObjectKeyFromObject(mc), mc))
+	mc.Status.Conditions = []metav1.Condition{{
+		Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown, Reason: "Silent", Message: "no heartbeat",
+		LastTransitionTime: metav1.Now(),
+	}}
+	testkit.Must(t, w.Status().Update(t.Context(), mc))
+	jo, err = w.asUser(a, "jo", id)
+	must(t, jo, err)
+	c, err := w.asUser(a, "jo", ends.NewID())
+	says(t, c, err, "is not available, so its agent can't come to the other end: no heartbeat")
+	if entries := w.entries(a); len(entries) != 1 {
+		t.Errorf("the entries are %+v", entries)
+	}
 }
 
 func TestTunnelGoesOverToAnotherReplica(t *testing.T) {

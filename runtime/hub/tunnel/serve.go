@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/coder/websocket"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,6 +70,11 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		err = apierrors.NewMethodNotSupported(resource(info.Resource), req.Method)
 	case !ok:
 		err = apierrors.NewUnauthorized("log in with a certificate or a token")
+	case !strings.EqualFold(req.Header.Get("Upgrade"), "websocket"):
+		err = &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusUpgradeRequired, Reason: metav1.StatusReasonBadRequest,
+			Message: "a tunnel is a WebSocket: use muster access proxy",
+		}}
 	case !tunnel.IsID(id):
 		err = apierrors.NewBadRequest(fmt.Sprintf("the parameter id is %q, and has to be 32 hexadecimal digits", id))
 	case from == ofUser:
@@ -107,12 +114,23 @@ func resource(name string) schema.GroupResource {
 // giveUp removes the entry of a tunnel whose agent has heard nothing of the user's end, as of
 // a replica that is no more.
 func (r *Relay) giveUp(ctx context.Context, name types.NamespacedName, id string) error {
-	_, err := r.change(ctx, name, func(c *v1alpha1.ClusterCredential) bool {
-		before := len(c.Spec.Tunnels)
-		c.Spec.Tunnels = slices.DeleteFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return t.ID == id })
-		return len(c.Spec.Tunnels) != before
+	var removed *v1alpha1.Tunnel
+	c, err := r.change(ctx, name, func(c *v1alpha1.ClusterCredential) bool {
+		i := slices.IndexFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return t.ID == id })
+		if i < 0 {
+			return false
+		}
+		removed = c.Spec.Tunnels[i].DeepCopy()
+		c.Spec.Tunnels = slices.Delete(c.Spec.Tunnels, i, i+1)
+		return true
 	})
-	return err
+	if err != nil || removed == nil || removed.Replica == r.Replica { // whose session leaves the record
+		return err
+	}
+	return r.record(ctx, c.Spec.AccessRequest, muster.EventTunnelClosed, fmt.Sprintf(
+		"user %q, cluster %q, tunnel %s, since %s: the cluster's agent has heard nothing of the user's side, "+
+			"and its replica of the hub is gone",
+		removed.User, name.Namespace, id, removed.Since.UTC().Format(time.RFC3339)))
 }
 
 func gone(id string) error {
@@ -156,36 +174,33 @@ func (r *Relay) admitUser(
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: a.Spec.ManagedCluster}, mc); err != nil {
 		return nil, err
 	}
-	available := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable)
-	switch {
-	case mc.Annotations[muster.TunnelAnnotation] == "":
-		return nil, conflict(
-			"the agent of the cluster %s takes no tunnels: start it with --user-access --tunnels",
-			mc.Name,
-		)
-	case available != nil && available.Status != metav1.ConditionTrue:
-		return nil, conflict(
-			"the cluster %s is not available, so its agent can't come to the other end: %s",
-			mc.Name,
-			available.Message,
-		)
-	}
-	credential := types.NamespacedName{Namespace: mc.Name, Name: muster.Credential(string(a.UID))}
-	k := key{credential, id}
+	k := key{types.NamespacedName{Namespace: mc.Name, Name: muster.Credential(string(a.UID))}, id}
+	of := v1alpha1.RequestReference{Namespace: a.Namespace, Name: a.Name, UID: a.UID}
 	entry := v1alpha1.Tunnel{ID: id, User: who.GetName(), Since: metav1.NewTime(r.Clock.Now()), Replica: r.Replica}
-	if err := r.admitOpening(k, who.GetName()); err != nil {
-		return nil, err
-	}
 	// It is there before its entry, so that it ends with what it depends on whenever that
 	// changes.
-	s, err := r.take(k, v1alpha1.RequestReference{Namespace: a.Namespace, Name: a.Name, UID: a.UID}, entry)
+	s, err := r.take(k, of, entry)
 	if err != nil {
 		return nil, apierrors.NewServiceUnavailable(err.Error())
 	}
-	isNew, err := r.enter(ctx, k, entry)
+	isNew, err := r.enter(ctx, k, entry, func(c *v1alpha1.ClusterCredential) error {
+		available := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable)
+		switch {
+		case mc.Annotations[muster.TunnelAnnotation] == "":
+			return conflict("the agent of the cluster %s takes no tunnels: start it with --user-access --tunnels",
+				mc.Name)
+		case available != nil && available.Status != metav1.ConditionTrue:
+			return conflict("the cluster %s is not available, so its agent can't come to the other end: %s",
+				mc.Name, available.Message)
+		}
+		if err := r.overLimit(c, id, entry.User); err != nil {
+			return err
+		}
+		return r.admitOpening(entry.User)
+	})
 	if err == nil && isNew {
 		note := fmt.Sprintf("user %q, cluster %q, tunnel %s", entry.User, mc.Name, id)
-		err = r.record(ctx, s, muster.EventTunnelOpened, note) // no tunnel opens without a record
+		err = r.record(ctx, of, muster.EventTunnelOpened, note) // no tunnel opens without a record
 	}
 	if err == nil {
 		s.user.Store(
@@ -196,34 +211,18 @@ func (r *Relay) admitUser(
 		}
 	}
 	if err != nil {
-		r.abandon(s)
+		r.abandon(s, err)
 		return nil, err
 	}
 	return s, nil
 }
 
-// opening is when a user has opened a tunnel.
-type opening struct {
-	key  key
-	user string
-}
-
-// admitOpening bounds how often a user opens tunnels: each is two writes and two events. A
-// user's end that comes back opens none.
-func (r *Relay) admitOpening(k key, name string) error {
-	r.mu.Lock()
-	_, open := r.sessions[k]
-	for _, t := range r.entries[k.credential] {
-		open = open || t.ID == k.id
-	}
-	r.mu.Unlock()
-	if open {
-		return nil
-	}
-	return r.openings.Admit(r.Clock.Now(), opening{k, name}, false, func(before []opening) error {
+// admitOpening bounds how often a user opens tunnels: each is two writes and two events.
+func (r *Relay) admitOpening(name string) error {
+	return r.openings.Admit(r.Clock.Now(), name, false, func(before []string) error {
 		count := 0
-		for _, o := range before {
-			if o.user == name {
+		for _, of := range before {
+			if of == name {
 				count++
 			}
 		}
@@ -239,16 +238,24 @@ func (r *Relay) admitOpening(k key, name string) error {
 // retrySeconds is when to try again who has opened many tunnels.
 const retrySeconds = 5
 
-// abandon drops a session whose user's end was not admitted, unless it was there before.
-func (r *Relay) abandon(s *session) {
-	if s.ends[ofUser].conn.Load() == nil && r.drop(s) {
+// abandon ends a session whose user's end was not admitted, unless it is connected. One that
+// has not been open leaves no record.
+func (r *Relay) abandon(s *session, why error) {
+	switch {
+	case s.ends[ofUser].conn.Load() != nil:
+	case s.user.Load() != nil:
+		r.end(s, why.Error())
+	case r.drop(s):
 		s.cancel()
 		_, _ = r.change(context.WithoutCancel(s.ctx), s.key.credential, r.without(s.key.id))
 	}
 }
 
-// enter writes the entry of a tunnel, or that its user's end has come to this replica.
-func (r *Relay) enter(ctx context.Context, k key, entry v1alpha1.Tunnel) (isNew bool, _ error) {
+// enter writes the entry of a tunnel, if it is admitted, or that its user's end has come to
+// this replica.
+func (r *Relay) enter(
+	ctx context.Context, k key, entry v1alpha1.Tunnel, admit func(*v1alpha1.ClusterCredential) error,
+) (isNew bool, _ error) {
 	var refused error
 	c, err := r.change(ctx, k.credential, func(c *v1alpha1.ClusterCredential) bool {
 		isNew, refused = false, nil
@@ -270,7 +277,7 @@ func (r *Relay) enter(ctx context.Context, k key, entry v1alpha1.Tunnel) (isNew 
 			}
 			return moved
 		}
-		if refused = r.overLimit(c, entry.ID, entry.User); refused != nil {
+		if refused = admit(c); refused != nil {
 			return false
 		}
 		isNew = true
