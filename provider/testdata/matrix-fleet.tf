@@ -17,7 +17,6 @@ resource "muster_klusterlet" "x" {
   cluster_name       = muster_managed_cluster.x.name
   cluster_connection = { kubeconfig_path = local.kubeconfig }
   user_access        = true
-  tunnels            = true
   labels             = { env = local.value }
 
   timeouts {

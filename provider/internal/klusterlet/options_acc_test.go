@@ -2,6 +2,7 @@ package klusterlet_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,7 +53,8 @@ func TestAccKlusterletOptions(t *testing.T) {
 		return klusterletConfig(process.Kubeconfig, fmt.Sprintf(bootstrapOf, 1)+options)
 	}
 	const namespace = "kl-agent"
-	with := config(agentOptions + "user_access = true\n")
+	with := config(agentOptions + "user_access = true\ntunnels = true\n")
+	acctest.Says(t, w.Plan(config("tunnels = true\n")), "Error: ", "tunnels", "turn user access on, too")
 	if said, ok := w.Apply(with); !ok {
 		t.Fatal(said)
 	}
@@ -62,6 +64,9 @@ func TestAccKlusterletOptions(t *testing.T) {
 	d := &appsv1.Deployment{}
 	managed.Get(d, namespace, klusterlet.Name)
 	pod := d.Spec.Template.Spec
+	if !slices.Contains(pod.Containers[0].Args, "--tunnels") {
+		t.Errorf("the agent takes no tunnels: %q", pod.Containers[0].Args)
+	}
 	if !pod.HostNetwork || len(pod.Tolerations) != 1 || pod.Affinity == nil || pod.Containers[0].Resources.Requests.Cpu().String() != "1" ||
 		d.Annotations[muster.InstalledByAnnotation] != muster.InstalledByTerraform || !managed.Exists(&rbacv1.ClusterRole{}, "", klusterlet.AccessRole) {
 		t.Errorf("the Deployment is %+v", d.Spec.Template)
