@@ -162,6 +162,9 @@ func knows(args []string) (problem string) {
 		return "there is no such command"
 	}
 	for _, arg := range rest {
+		if arg == "--" { // what follows is another program's
+			break
+		}
 		name, isFlag := strings.CutPrefix(arg, "--")
 		name, _, _ = strings.Cut(name, "=")
 		known := cmd.Flag(name) != nil || cmd.InheritedFlags().Lookup(name) != nil || pflag.CommandLine.Lookup(name) != nil
