@@ -123,7 +123,7 @@ type peer struct{}
 func (peer) Network() string { return "tunnel" }
 func (peer) String() string  { return "tunnel" }
 
-// Waits between two attempts to reach the hub.
+// longestWait is the longest time between two attempts to reach the hub.
 const longestWait = 2 * time.Second
 
 // unsent is how many packets wait for the hub at most, so that little has to be sent again

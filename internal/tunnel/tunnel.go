@@ -230,7 +230,7 @@ func Serve(ctx context.Context, hub Hub, target func(context.Context) (net.Conn,
 			}
 			return err
 		}
-		// A user's side that has begun anew takes the place of the one before.
+		// Another connection of the user's side takes the place of the one before.
 		serveConnection(ctx, conn, target)
 	}
 }
@@ -310,8 +310,8 @@ func serveStream(ctx context.Context, s *stream, target func(context.Context) (n
 	Join(s, to)
 }
 
-// Half is a connection of which one direction can end before the other.
-type Half interface {
+// CloseWriter is a connection that can end what it sends before what it receives.
+type CloseWriter interface {
 	net.Conn
 	CloseWrite() error
 }
@@ -322,8 +322,8 @@ func Join(a, b net.Conn) {
 	var directions sync.WaitGroup
 	carry := func(to, from net.Conn) {
 		_, err := io.Copy(to, from)
-		half, ok := to.(Half)
-		if err != nil || !ok || half.CloseWrite() != nil {
+		sender, ok := to.(CloseWriter)
+		if err != nil || !ok || sender.CloseWrite() != nil {
 			_ = to.Close()
 			_ = from.Close()
 		}

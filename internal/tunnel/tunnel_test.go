@@ -90,7 +90,7 @@ func TestConnectionsGoThroughSideBySide(t *testing.T) {
 			var both sync.WaitGroup
 			both.Go(func() { // the end of one direction reaches the API server, which answers until then
 				_, err := conn.Write(sent)
-				if err := errors.Join(err, conn.(tunnel.Half).CloseWrite()); err != nil {
+				if err := errors.Join(err, conn.(tunnel.CloseWriter).CloseWrite()); err != nil {
 					t.Error(err)
 				}
 			})

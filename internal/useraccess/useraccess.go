@@ -221,7 +221,8 @@ type Credential struct {
 }
 
 // ErrNoEndpoint says that nobody knows where a cluster's API server is.
-var ErrNoEndpoint = errors.New("the hub does not know where the cluster's API server is: its agent has to report it (--spoke-external-server-urls, or --tunnels where nobody reaches it)")
+var ErrNoEndpoint = errors.New("the hub does not know where the cluster's API server is: " +
+	"its agent has to report it (--spoke-external-server-urls, or --tunnels where nobody reaches it)")
 
 // noEndpointError is ErrNoEndpoint for a request, in the words of the hub where it says why
 // there is none, such as an annotation that can't be read.

@@ -116,7 +116,8 @@ func Endpoints(mc *clusterv1.ManagedCluster) (out []v1alpha1.Endpoint, problem s
 	}
 	if len(out) == 0 {
 		return nil, fmt.Sprintf("the hub does not know where the API server of the cluster is: start its agent with "+
-			"--spoke-external-server-urls, or with --tunnels where nobody reaches it, or give the ManagedCluster %s the annotation %s=[{\"url\":\"https://…\",\"caBundle\":\"…\"}]",
+			"--spoke-external-server-urls, or with --tunnels where nobody reaches it, "+
+			"or give the ManagedCluster %s the annotation %s=[{\"url\":\"https://…\",\"caBundle\":\"…\"}]",
 			mc.Name, muster.EndpointsAnnotation)
 	}
 	return out, ""

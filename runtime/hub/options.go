@@ -128,10 +128,9 @@ type Options struct {
 
 	// kubeconfigs answers requests for kubeconfigs with keys that the hub has made.
 	kubeconfigs *kubeconfigs
-	// tunnels takes the ends of tunnels to clusters, within the limits Tunnels, which are
-	// tunnel.Default by default.
-	tunnels *tunnels
+	// Tunnels are the limits of tunnels to clusters; tunnel.Default by default.
 	Tunnels *tunnel.Limits
+	tunnels *tunnels
 	// replica is the name of this hub among those of EtcdServers; empty without.
 	replica string
 

@@ -7,10 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane"
@@ -75,7 +77,7 @@ func (o Options) serveTunnels(ctx context.Context, server *controlplane.Server) 
 				return
 			case <-o.tunnels.rights:
 			}
-			time.Sleep(settle)
+			retry.Sleep(ctx, clock.RealClock{}, settle, nil)
 			relay.RightsChanged(ctx)
 		}
 	}()

@@ -96,11 +96,11 @@ func TestTunnels(t *testing.T) {
 		_, err = through.CoreV1().ConfigMaps(cloudNamespace).Get(t.Context(), "news", metav1.GetOptions{})
 		testkit.Must(t, err)
 	})
-	t.Run("the agent starts anew", func(t *testing.T) {
+	t.Run("the agent restarts", func(t *testing.T) {
 		c := open(t, a)
 		testkit.Must(t, walled.agent.Kill())
 		testkit.Must(t, walled.agent.Restart())
-		ends(t, c, "the cluster's agent has started anew") // its connections are gone with it
+		ends(t, c, "the cluster's agent has restarted") // its connections are gone with it
 		open(t, a)
 	})
 	t.Run("the cluster's owner has the last word", func(t *testing.T) {

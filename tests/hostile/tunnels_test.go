@@ -78,7 +78,7 @@ func TestHostileTunnels(t *testing.T) {
 			return fmt.Errorf("no event about the tunnel %s", id)
 		})
 	})
-	t.Run("an agent that starts anew all the time", func(t *testing.T) {
+	t.Run("an agent that restarts all the time", func(t *testing.T) {
 		id := tunnel.NewID()
 		user, err := x.userEnd(t, r.Name, id)(ctx)
 		testkit.Must(t, err)
@@ -93,7 +93,7 @@ func TestHostileTunnels(t *testing.T) {
 		if refused != 49 {
 			t.Errorf("%d of 50 are refused", refused)
 		}
-		if _, _, err := user.Read(ctx); err == nil || !strings.Contains(err.Error(), "started anew") {
+		if _, _, err := user.Read(ctx); err == nil || !strings.Contains(err.Error(), "has restarted") {
 			t.Errorf("the user is told %v", err)
 		}
 	})

@@ -50,7 +50,10 @@ func newTenancy(t *testing.T, name string, limit int32) *tenancy {
 	x.user = "system:serviceaccount:" + x.namespace + ":tenant"
 	x.tenantConfig = hub.Tenant(t, x.namespace, "tenant",
 		rbacv1.PolicyRule{APIGroups: []string{muster.GroupName}, Resources: []string{"accessrequests", "accessrequests/status", "clustercredentials", "clustercredentials/status"}, Verbs: []string{"*"}},
-		rbacv1.PolicyRule{APIGroups: []string{muster.GroupName}, Resources: []string{"logicalclouds"}, ResourceNames: []string{"prod"}, Verbs: []string{"use"}})
+		rbacv1.PolicyRule{
+			APIGroups: []string{muster.GroupName}, Resources: []string{"logicalclouds"}, ResourceNames: []string{"prod"},
+			Verbs: []string{"use"},
+		})
 	x.agentConfig = hub.Joined(t, x.cluster, "a")
 	x.tenant, x.agent = testfleet.Client(t, x.tenantConfig), testfleet.Client(t, x.agentConfig)
 	info := &corev1.ConfigMap{}

@@ -72,7 +72,8 @@ func (s *accessSession) info(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("ask the hub %s what it can do: %w", s.config.Host, err)
 	}
 	if info.Data[hubinfo.HubIDKey] == "" || !hubinfo.Has(info.Data, hubinfo.UserAccess) {
-		return nil, fmt.Errorf("the hub %s has no user access: it needs to be a muster hub with the feature gate UserAccess, which is on by default", s.config.Host)
+		return nil, fmt.Errorf("the hub %s has no user access: "+
+			"it needs to be a muster hub with the feature gate UserAccess, which is on by default", s.config.Host)
 	}
 	return info.Data, nil
 }

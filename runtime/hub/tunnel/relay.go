@@ -13,24 +13,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/muster-fleet/terraform-provider-muster/internal/text"
 	"github.com/muster-fleet/terraform-provider-muster/internal/tunnel"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
@@ -79,84 +75,6 @@ func New(o Options) *Relay {
 	}
 }
 
-// session is an open tunnel, as far as this hub has a part in it.
-type session struct {
-	key key
-	// request is the access request by which it is open.
-	request v1alpha1.RequestReference
-	entry   v1alpha1.Tunnel
-	cluster string
-
-	// user is who has opened it, once the user's end has come to this hub.
-	user atomic.Pointer[user.DefaultInfo]
-	ends [2]end
-	// agent is the process that is the agent's end, by the name that it has made up.
-	agent string
-	// limits are those that its packets wait for.
-	limits []*allotment
-	// lonely ends a session whose user's end does not come, or come back.
-	lonely clock.Timer
-	// over is true once it carries nothing more.
-	over   atomic.Bool
-	ctx    context.Context //nolint:containedctx // the life of the session itself
-	cancel context.CancelFunc
-}
-
-// The ends of a session.
-const (
-	ofUser = iota
-	ofAgent
-)
-
-// maxWaiting is how many packets wait for an end that is not there.
-const maxWaiting = 64
-
-// end is one end of a session.
-type end struct {
-	conn atomic.Pointer[websocket.Conn] // nil while it is not there
-
-	mu      sync.Mutex // of what is sent
-	waiting [][]byte
-	bytes   int64 // sent to it
-}
-
-// send hands a packet to an end. Without the end it waits, and may get lost.
-func (e *end) send(p []byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	conn := e.conn.Load()
-	if conn == nil {
-		if len(e.waiting) < maxWaiting {
-			e.waiting = append(e.waiting, slices.Clone(p))
-		}
-		return
-	}
-	e.bytes += int64(len(p))
-	// Without a deadline: an end that reads nothing holds up its own tunnel alone.
-	_ = conn.Write(context.Background(), websocket.MessageBinary, p)
-}
-
-// attach makes a connection the end's, in place of an earlier one.
-func (e *end) attach(conn *websocket.Conn) {
-	if before := e.conn.Swap(conn); before != nil {
-		_ = before.CloseNow() // which ends a write that is stuck
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, p := range e.waiting {
-		e.bytes += int64(len(p))
-		_ = conn.Write(context.Background(), websocket.MessageBinary, p)
-	}
-	e.waiting = nil
-}
-
-// close says why the tunnel ends.
-func (e *end) close(code websocket.StatusCode, why string) {
-	if conn := e.conn.Load(); conn != nil {
-		_ = conn.Close(code, text.Cut(why, tunnel.MaxReason))
-	}
-}
-
 // take returns the session of an entry, and makes it where this hub has none.
 func (r *Relay) take(k key, request v1alpha1.RequestReference, entry v1alpha1.Tunnel) (*session, error) {
 	r.mu.Lock()
@@ -166,9 +84,7 @@ func (r *Relay) take(k key, request v1alpha1.RequestReference, entry v1alpha1.Tu
 	}
 	s := r.sessions[k]
 	if s == nil {
-		s = &session{
-			key: k, entry: entry, cluster: k.credential.Namespace, request: request,
-		}
+		s = &session{key: k, entry: entry, cluster: k.credential.Namespace, request: request}
 		s.ctx, s.cancel = context.WithCancel(context.Background())
 		s.limits = []*allotment{
 			r.allot(share{user: entry.User}, r.Limits.UserRate),
@@ -201,66 +117,6 @@ func (r *Relay) watchOver(s *session) {
 	}
 }
 
-// carry hands the packets that come from one end to the other, until the connection breaks
-// or the session ends.
-func (r *Relay) carry(s *session, from int, conn *websocket.Conn) {
-	if from == ofUser {
-		s.lonely.Stop()
-	}
-	conn.SetReadLimit(tunnel.MaxPacket)
-	s.ends[from].attach(conn)
-	if s.over.Load() {
-		_ = conn.CloseNow()
-		return
-	}
-	why := s.forward(conn, &s.ends[1-from])
-	_ = conn.CloseNow()
-	if !s.ends[from].conn.CompareAndSwap(conn, nil) {
-		return // another has taken its place
-	}
-	var closed websocket.CloseError
-	switch {
-	case errors.As(why, &closed) && closed.Code == websocket.StatusNormalClosure:
-		reason := text.Line(closed.Reason)
-		if from == ofAgent {
-			reason = "the cluster's agent says: " + reason
-		}
-		r.end(s, reason)
-	case from == ofUser:
-		s.lonely.Reset(tunnel.Silence)
-	}
-}
-
-func (s *session) forward(from *websocket.Conn, to *end) error {
-	var packet [tunnel.MaxPacket + 1]byte // none fills it
-	for {
-		kind, message, err := from.Reader(s.ctx)
-		if err != nil {
-			return err
-		}
-		if kind != websocket.MessageBinary {
-			return errors.New("a message is no packet")
-		}
-		n, err := io.ReadFull(message, packet[:])
-		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-			return err
-		}
-		for _, l := range s.limits {
-			if err := l.rate.WaitN(s.ctx, n); err != nil {
-				return err
-			}
-		}
-		if !s.over.Load() {
-			to.send(packet[:n])
-			carriedBytes.Add(float64(n))
-		}
-	}
-}
-
-// closeTimeout is how long the ends may take to hear why a tunnel ends. It carries nothing
-// meanwhile.
-const closeTimeout = time.Second
-
 // drop takes a session out of the relay. It reports whether it was there.
 func (r *Relay) drop(s *session) bool {
 	r.mu.Lock()
@@ -277,19 +133,6 @@ func (r *Relay) drop(s *session) bool {
 	return true
 }
 
-// close closes both ends.
-func (s *session) close(code websocket.StatusCode, why string) {
-	s.lonely.Stop()
-	stop := time.AfterFunc(closeTimeout, s.cancel)
-	defer stop.Stop()
-	var closing sync.WaitGroup
-	for i := range s.ends {
-		closing.Go(func() { s.ends[i].close(code, why) })
-	}
-	closing.Wait()
-	s.cancel()
-}
-
 // end ends a session for good, and says why to both ends.
 func (r *Relay) end(s *session, why string) {
 	if !r.drop(s) {
@@ -298,7 +141,7 @@ func (r *Relay) end(s *session, why string) {
 	go s.close(websocket.StatusNormalClosure, why)
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	if _, err := r.change(ctx, s.key.credential, r.without(s.key.id)); err != nil {
+	if _, err := r.remove(ctx, s.key.credential, r.entryOf(s)); err != nil {
 		r.Log.Error(err, "take the entry of a tunnel back", "cluster", s.cluster, "user", s.entry.User)
 	}
 	var carried int64
@@ -347,15 +190,21 @@ func (r *Relay) change(
 	return c, err
 }
 
-// without removes an entry, unless the user's end has gone over to another replica.
-func (r *Relay) without(id string) func(*v1alpha1.ClusterCredential) bool {
-	return func(c *v1alpha1.ClusterCredential) bool {
+// remove removes the entries that a function selects.
+func (r *Relay) remove(
+	ctx context.Context, name types.NamespacedName, selected func(v1alpha1.Tunnel) bool,
+) (*v1alpha1.ClusterCredential, error) {
+	return r.change(ctx, name, func(c *v1alpha1.ClusterCredential) bool {
 		before := len(c.Spec.Tunnels)
-		c.Spec.Tunnels = slices.DeleteFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool {
-			return t.ID == id && t.Replica == r.Replica
-		})
+		c.Spec.Tunnels = slices.DeleteFunc(c.Spec.Tunnels, selected)
 		return len(c.Spec.Tunnels) != before
-	}
+	})
+}
+
+// entryOf selects the entry of a session, unless the user's end has gone over to another
+// replica.
+func (r *Relay) entryOf(s *session) func(v1alpha1.Tunnel) bool {
+	return func(t v1alpha1.Tunnel) bool { return t.ID == s.key.id && t.Replica == r.Replica }
 }
 
 // those are the sessions that a function selects.
@@ -486,14 +335,8 @@ func hasEntry(c *v1alpha1.ClusterCredential, id string) bool {
 func (r *Relay) RightsChanged(ctx context.Context) {
 	for _, s := range r.those(func(s *session) bool { return s.user.Load() != nil }) {
 		if !r.mayGoOn(ctx, s) {
-			go r.end(
-				s,
-				fmt.Sprintf(
-					"the user has no right to a tunnel any more: the verb %s on %s",
-					muster.VerbTunnel,
-					requests,
-				),
-			)
+			go r.end(s, fmt.Sprintf("the user has no right to a tunnel any more: the verb %s on %s",
+				muster.VerbTunnel, requests))
 		}
 	}
 }

@@ -160,6 +160,16 @@ func (w *world) asAgent(a *v1alpha1.AccessRequest, id string) (*websocket.Conn, 
 	return w.dial("agent", ends.Path("clustercredentials", a.Spec.ManagedCluster, credential), id)
 }
 
+// open opens a tunnel of jo to a cluster.
+func (w *world) open() (a *v1alpha1.AccessRequest, id string, jo, agent *websocket.Conn) {
+	w.Helper()
+	a, id = w.access(w.cluster(), "jo"), ends.NewID()
+	jo, err := w.asUser(a, "jo", id)
+	must(w, jo, err)
+	agent, err = w.asAgent(a, id)
+	return a, id, jo, must(w, agent, err)
+}
+
 func (w *world) entries(a *v1alpha1.AccessRequest) []v1alpha1.Tunnel {
 	w.Helper()
 	c := &v1alpha1.ClusterCredential{}
@@ -320,11 +330,7 @@ func TestTunnelsAreNotOpenedOverAndOver(t *testing.T) {
 
 func TestTunnelEndsWhenItsUserStaysAway(t *testing.T) {
 	w := newWorld(t, "", tunnel.Default())
-	a, id := w.access(w.cluster(), "jo"), ends.NewID()
-	jo, err := w.asUser(a, "jo", id)
-	must(t, jo, err)
-	agent, err := w.asAgent(a, id)
-	must(t, agent, err)
+	a, id, jo, agent := w.open()
 	passes(t, jo, agent, "hello")
 	testkit.Must(t, jo.CloseNow())
 	testkit.Eventually(t, func() error {
@@ -395,14 +401,10 @@ func TestTunnelGoesOverToAnotherReplica(t *testing.T) {
 // follows, and the first one takes no entry back that is not its any more.
 func TestAgentFollowsTheUserToAnotherReplica(t *testing.T) {
 	one, two := newWorld(t, "one", tunnel.Default()), newWorld(t, "two", tunnel.Default())
-	a, id := one.access(one.cluster(), "jo"), ends.NewID()
-	jo, err := one.asUser(a, "jo", id)
-	must(t, jo, err)
-	agent, err := one.asAgent(a, id)
-	must(t, agent, err)
+	a, id, jo, agent := one.open()
 	passes(t, jo, agent, "hello")
 	_ = jo.CloseNow()
-	jo, err = two.asUser(a, "jo", id)
+	jo, err := two.asUser(a, "jo", id)
 	must(t, jo, err)
 	closes(t, agent, websocket.StatusGoingAway, "connected to another replica")
 	agent, err = two.asAgent(a, id)
@@ -450,15 +452,11 @@ func TestTunnelEndsWithAnother(t *testing.T) {
 		}, "access was withdrawn"},
 		"the agent is another": {func(w *world, a *v1alpha1.AccessRequest) {
 			_, _ = w.asAgent(a, w.entries(a)[0].ID)
-		}, "the cluster's agent has started anew"},
+		}, "the cluster's agent has restarted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "", tunnel.Default())
-			a, id := w.access(w.cluster(), "jo"), ends.NewID()
-			jo, err := w.asUser(a, "jo", id)
-			must(t, jo, err)
-			agent, err := w.asAgent(a, id)
-			must(t, agent, err)
+			a, _, jo, agent := w.open()
 			passes(t, jo, agent, "hello")
 			x.end(w, a)
 			closes(t, jo, websocket.StatusNormalClosure, x.want)
@@ -501,11 +499,7 @@ func TestRightsChanged(t *testing.T) {
 			return decision, "", failure
 		},
 	)
-	a, id := w.access(w.cluster(), "jo"), ends.NewID()
-	jo, err := w.asUser(a, "jo", id)
-	must(t, jo, err)
-	agent, err := w.asAgent(a, id)
-	must(t, agent, err)
+	_, _, jo, agent := w.open()
 	decision, failure = authorizer.DecisionNoOpinion, apierrors.NewServiceUnavailable("later")
 	w.relay.RightsChanged(t.Context())
 	passes(t, jo, agent, "hello")

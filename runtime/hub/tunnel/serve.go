@@ -82,7 +82,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	default:
 		s, err = r.admitAgent(ctx, types.NamespacedName{Namespace: info.Namespace, Name: info.Name}, id)
 		if err == nil && r.isAnother(s, req.URL.Query().Get("start")) {
-			r.end(s, "the cluster's agent has started anew")
+			r.end(s, "the cluster's agent has restarted")
 			err = gone(id)
 		}
 	}
@@ -115,14 +115,11 @@ func resource(name string) schema.GroupResource {
 // a replica that is no more.
 func (r *Relay) giveUp(ctx context.Context, name types.NamespacedName, id string) error {
 	var removed *v1alpha1.Tunnel
-	c, err := r.change(ctx, name, func(c *v1alpha1.ClusterCredential) bool {
-		i := slices.IndexFunc(c.Spec.Tunnels, func(t v1alpha1.Tunnel) bool { return t.ID == id })
-		if i < 0 {
-			return false
+	c, err := r.remove(ctx, name, func(t v1alpha1.Tunnel) bool {
+		if t.ID == id {
+			removed = &t
 		}
-		removed = c.Spec.Tunnels[i].DeepCopy()
-		c.Spec.Tunnels = slices.Delete(c.Spec.Tunnels, i, i+1)
-		return true
+		return t.ID == id
 	})
 	if err != nil || removed == nil || removed.Replica == r.Replica { // whose session leaves the record
 		return err
@@ -247,7 +244,7 @@ func (r *Relay) abandon(s *session, why error) {
 		r.end(s, why.Error())
 	case r.drop(s):
 		s.cancel()
-		_, _ = r.change(context.WithoutCancel(s.ctx), s.key.credential, r.without(s.key.id))
+		_, _ = r.remove(context.WithoutCancel(s.ctx), s.key.credential, r.entryOf(s))
 	}
 }
 
