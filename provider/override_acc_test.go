@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/acctest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -132,7 +133,7 @@ resource "muster_manifest_work_replica_set" "override" {
   overrides = [{ object = { kind = "ConfigMap" }, type = "Merge", patch = "data: {}" }]`, "Write it with jsonencode"},
 		"no such object": {region + `
   overrides = [{ object = { kind = "Deployment" }, type = "Merge", patch = "{}" }]`,
-			"the set has no such manifest (kind Deployment)"},
+			"there is no such manifest (kind Deployment)"},
 		"by annotation": {`annotations = { "muster-fleet.io/override" = "web" }`, "use values and overrides"},
 	} {
 		t.Run(name, func(t *testing.T) { acctest.Says(t, w.Plan(set(x.body)), "Error: ", x.says) })
@@ -199,6 +200,146 @@ output "rendered" { value = nonsensitive(jsondecode(data.muster_rendered_manifes
 	}
 }
 
+// What an add-on's template puts into a cluster differs from cluster to cluster, too.
+func TestAccTemplatesDifferFromClusterToCluster(t *testing.T) {
+	w := acctest.NewWorkspace(t)
+	o := acctest.Someone(t)
+	o.Namespace("agents-shop")
+	template := func(body string) string {
+		return fmt.Sprintf(`
+resource "muster_addon_template" "override" {
+  name       = "agents-logger"
+  addon_name = "agents-logger"
+  manifests  = [<<-EOT
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: logger, namespace: logging}
+    spec:
+      replicas: "{{SIZE}}"
+      selector: {matchLabels: {a: b}}
+      template:
+        metadata: {labels: {a: b}, annotations: {at: "{{REGION}} {{CLUSTER_NAME}} {{LEVEL}}"}}
+        spec: {containers: [{name: c, image: "c:1"}]}
+    EOT
+  ]
+  %s
+}
+`, body)
+	}
+	const region = `values = [
+    { name = "REGION", label = "region" },
+    { name = "SIZE", expression = "managedCluster.metadata.labels[?'region'].orValue('') == 'us' ? 3 : 1" },
+  ]`
+	const patched = region + `
+  overrides = [{
+    label_selector = { match_labels = { env = "prod" } }
+    object         = { kind = "Deployment", name = "logger" }
+    type           = "Strategic"
+    patch = jsonencode({
+      spec = { template = { spec = { containers = [{ name = "c", image = "c:{{REGION}}" }] } } }
+    })
+  }]`
+	const addOn = `
+resource "muster_addon" "override" {
+  name       = "agents-logger"
+  template   = muster_addon_template.override.name
+  placements = [{ namespace = "agents-shop", name = muster_placement.agents.name }]
+}
+`
+	fleet := strings.ReplaceAll(overriding, "override", "agents")
+	config := func(body string) string { return fleet + template(body) + addOn }
+	apply := func(config string) {
+		t.Helper()
+		if said, ok := w.Apply(config); !ok {
+			t.Fatal(acctest.Excerpt(said))
+		}
+	}
+	content := func(cluster string, texts ...string) {
+		t.Helper()
+		testkit.Eventually(t, func() error {
+			ctx, cancel := o.Context()
+			defer cancel()
+			work := &workv1.ManifestWork{}
+			if err := o.Client.Get(ctx, work, cluster, "addon-agents-logger-deploy-0"); err != nil {
+				return err
+			}
+			raw := string(work.Spec.Workload.Manifests[0].Raw)
+			for _, text := range texts {
+				if !strings.Contains(raw, text) {
+					return fmt.Errorf("%s has %s, want %s", cluster, raw, text)
+				}
+			}
+			return nil
+		})
+	}
+	apply(config(region))
+	content("agents-a", `"at":"eu agents-a "`, `"replicas":1`, `"image":"c:1"`)
+	content("agents-b", `"at":"us agents-b "`, `"replicas":3`)
+	acctest.Says(t, w.Plan(config(region)), "No changes")
+	apply(config(patched))
+	content("agents-a", `"image":"c:1"`)
+	content("agents-b", `"image":"c:us"`)
+	acctest.Says(t, w.Plan(config(patched)), "No changes")
+
+	// What others make of it is seen.
+	o.Patch(&addonv1alpha1.AddOnTemplate{}, "", "agents-logger",
+		`{"metadata":{"annotations":{"`+muster.OverrideAnnotation+`":"{\"values\":[{\"name\":\"REGION\",`+
+			`\"claim\":\"region\",\"default\":\"x\"},{\"name\":\"SIZE\",\"expression\":\"1\"}]}"}}}`)
+	acctest.Says(t, w.Plan(config(patched)), `claim      = "region" -> null`, "1 to change")
+	apply(strings.Replace(config(patched), "addon_name =", "force_conflicts = true\n  addon_name =", 1))
+	content("agents-b", `"image":"c:us"`)
+	apply(config(patched))
+
+	for name, x := range map[string]struct{ body, says string }{
+		"a text where a number belongs": {"", "spec.replicas"},
+		"two sources": {
+			`values = [{ name = "REGION", label = "region", claim = "region" }]`, "takes exactly one of label, claim",
+		},
+		"no such object": {region + `
+  overrides = [{ object = { kind = "DaemonSet" }, type = "Merge", patch = "{}" }]`,
+			"there is no such manifest (kind DaemonSet): the manifests are Deployment logger"},
+		"another object": {region + `
+  overrides = [{ object = { kind = "Deployment" }, type = "Merge", patch = "{\"metadata\":{\"name\":\"x\"}}" }]`,
+			"change metadata.name of the Deployment logger"},
+		"by annotation": {`annotations = { "muster-fleet.io/override" = "web" }`, "use values and overrides"},
+		"a cluster without the value": {strings.Replace(region, `label = "region"`, `label = "zone"`, 1),
+			"2 of 2 selected clusters"},
+	} {
+		t.Run(name, func(t *testing.T) { acctest.Says(t, w.Plan(config(x.body)), "Error: ", x.says) })
+	}
+
+	rendered := func(cluster, more string) string {
+		return config(patched) + fmt.Sprintf(`
+data "muster_rendered_addon" "override" {
+  template        = muster_addon_template.override.name
+  managed_cluster = muster_managed_cluster.agents[%q].name
+  %s
+}
+locals { logger = nonsensitive(jsondecode(data.muster_rendered_addon.override.rendered[0]).spec) }
+output "rendered" {
+  value = {
+    replicas = local.logger.replicas, at = local.logger.template.metadata.annotations.at,
+    unknown  = data.muster_rendered_addon.override.unknown_variables
+  }
+}
+resource "muster_addon_deployment_config" "override" {
+  namespace            = "agents-shop"
+  name                 = "levels"
+  customized_variables = { LEVEL = "debug", REGION = "mars" }
+}
+`, cluster, more)
+	}
+	acctest.Says(t, w.Plan(rendered("agents-b", "")), "replicas = 3", `at       = "us agents-b "`, `+ "LEVEL"`)
+	acctest.Says(t, w.Plan(rendered("agents-c", "")), "Error: A cluster without its own content",
+		`The cluster "agents-c" would get nothing of the add-on`, "the value REGION: the cluster has no value")
+	apply(rendered("agents-a", ""))
+	acctest.Says(t, w.Plan(rendered("agents-c",
+		`deployment_config = { namespace = "agents-shop", name = "levels" }`)), `-> "mars agents-c debug"`)
+	if said, ok := w.Destroy(); !ok {
+		t.Error(acctest.Excerpt(said))
+	}
+}
+
 // A hub that would hand placeholders out as they are is noticed while planning.
 func TestAccOverridesNeedTheirGate(t *testing.T) {
 	w := acctest.NewWorkspace(t)
@@ -220,4 +361,13 @@ resource "muster_manifest_work_replica_set" "override" {
 	acctest.Says(t, w.Plan(set(`overrides = [{ object = { kind = "ConfigMap" }, type = "Merge", patch = "{}" }]`)),
 		"Error: The hub has no overrides", "overrides = ")
 	acctest.Says(t, w.Plan(set("")), "1 to add")
+	acctest.Says(t, w.Plan(fmt.Sprintf(`
+provider "muster" { kubeconfig_path = %q }
+resource "muster_addon_template" "override" {
+  name       = "override-off"
+  addon_name = "override-off"
+  manifests  = ["{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop}, data: {at: x}}"]
+  values     = [{ name = "REGION", label = "region" }]
+}
+`, hub.Kubeconfig)), "Error: The hub has no overrides", "with muster_addon_template.override")
 }

@@ -173,6 +173,7 @@ func (p *musterProvider) DataSources(context.Context) []func() datasource.DataSo
 		access.NewSubject,
 		replicaset.NewRendered,
 		addon.NewClusterAddOnsDataSource,
+		addon.NewRendered,
 	}...)
 }
 

@@ -2,16 +2,19 @@ package hub_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
@@ -32,6 +35,7 @@ func TestOverridesTakeTheRightsOfTheSet(t *testing.T) {
 	clusters := rule("cluster.open-cluster-management.io", "managedclusters", "list")
 	sets := rule("work.open-cluster-management.io", "manifestworkreplicasets", writes...)
 	grant(t, "override-writer", sets, clusters, rule(muster.GroupName, "workoverrides", writes...))
+	grant(t, "override-adding", clusters, rule("addon.open-cluster-management.io", "addontemplates", writes...))
 	grant(
 		t,
 		"override-executing",
@@ -103,6 +107,18 @@ func TestOverridesTakeTheRightsOfTheSet(t *testing.T) {
 			return c.Create(ctx, o)
 		}
 	}
+	templates := 0
+	template := func(value string) func(client.Client) error {
+		return func(c client.Client) error {
+			templates++
+			t := &addonv1alpha1.AddOnTemplate{ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("override-%d", templates), Annotations: with(value),
+			}}
+			t.Spec.AddonName = "override"
+			t.Spec.AgentSpec.Workload.Manifests = []workv1.Manifest{configMapManifest("a")}
+			return c.Create(ctx, t)
+		}
+	}
 	const inline = `{"values":[{"name":"REGION","label":"region"}]}`
 	for _, x := range []struct {
 		who, what string
@@ -114,7 +130,7 @@ func TestOverridesTakeTheRightsOfTheSet(t *testing.T) {
 		{"override-writer", "what is mistyped", make(with(`{"valus":[]}`)), `unknown field "valus"`},
 		{"override-writer", "no such manifest", make(with(
 			`{"overrides":[{"manifests":{"kind":"Deployment"},"type":"Merge","patch":{}}]}`)),
-			"spec.overrides[0].manifests: the set has no such manifest (kind Deployment): its manifests are " +
+			"spec.overrides[0].manifests: there is no such manifest (kind Deployment): the manifests are " +
 				"ConfigMap a"},
 		{"override-writer", "gates and a name", make(gated("named")),
 			"names the WorkOverride named alone, which others may change, and its rollout has gates: write named@"},
@@ -142,6 +158,16 @@ func TestOverridesTakeTheRightsOfTheSet(t *testing.T) {
 		{"override-writer", "two sources", create(func(s *v1alpha1.WorkOverrideSpec) {
 			s.Values = []v1alpha1.OverrideValue{{Name: "A", Label: ptr.To("a"), Claim: ptr.To("b")}}
 		}), "give one of label, claim and expression"},
+		{"override-adding", "a template has its own", template(inline), ""},
+		{"override-adding", "a template names one", template("named"), "has to be the spec of a WorkOverride as JSON"},
+		{"override-adding", "what a template lacks", template(
+			`{"overrides":[{"manifests":{"kind":"Deployment"},"type":"Merge","patch":{}}]}`),
+			"spec.overrides[0].manifests: there is no such manifest (kind Deployment): the manifests are ConfigMap a"},
+		{"override-writer", "a template", template(inline), "is forbidden"},
+		{"override-writer", "the template of others", func(c client.Client) error {
+			t := &addonv1alpha1.AddOnTemplate{ObjectMeta: metav1.ObjectMeta{Name: "override-1"}}
+			return c.Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`)))
+		}, "is forbidden"},
 	} {
 		t.Run(x.who+": "+x.what, func(t *testing.T) {
 			err := x.do(clientFor(t, impersonate(x.who)))

@@ -1,6 +1,6 @@
-// Package override gives each cluster its own content of a ManifestWorkReplicaSet: it
-// applies a WorkOverride to the set's template. The hub's controller, its admission and
-// the provider use it. It depends on nothing but its arguments.
+// Package override gives each cluster its own content of a ManifestWorkReplicaSet, or of an
+// AddOnTemplate: it applies a WorkOverride to the template. The hub's controllers, its
+// admission and the provider use it. It depends on nothing but its arguments.
 //
 // What a cluster gets costs a bounded time and is at most as large as a work may be,
 // whatever the override says: the author of one override can't hold up others.
@@ -33,6 +33,10 @@ const (
 	// maxPatch is how large a patch may be, and maxPatches how large those of an
 	// override may be together, in bytes.
 	maxPatch, maxPatches = 64 << 10, 256 << 10
+	// maxPatched is how many bytes of manifests and patches may be read to patch what one
+	// cluster gets: a manifest counts once for each of its patches. It takes a fraction of a second.
+	// perPatch is what a patch of a manifest counts beside the bytes of both.
+	maxPatched, perPatch = 8 << 20, 512
 	// maxOperations is how many operations a JSON patch may have.
 	maxOperations = 500
 	// maxValues and maxOverrides are how many an override may have, and maxName how long the
@@ -95,7 +99,7 @@ func Read(spec v1alpha1.WorkOverrideSpec) (*Override, error) {
 		}
 		if size += len(v.Patch.Raw); size > maxPatches {
 			return nil, fmt.Errorf("spec.overrides: the patches have more than %d bytes together: make them smaller, "+
-				"or split the replica set", maxPatches)
+				"or divide the objects", maxPatches)
 		}
 		o.patches = append(o.patches, p)
 	}

@@ -298,7 +298,7 @@ func TestMistakes(t *testing.T) {
 		},
 		"no such manifest": {
 			`{overrides: [{manifests: {kind: Deploymnet, name: web}, type: Merge, patch: {}}]}`, []string{deployment},
-			`spec.overrides[0].manifests: the set has no such manifest (kind Deploymnet, name "web"): its ` +
+			`spec.overrides[0].manifests: there is no such manifest (kind Deploymnet, name "web"): the ` +
 				`manifests are Deployment web`,
 		},
 		"a strategic patch of another kind": {
@@ -479,6 +479,43 @@ func TestBombs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if err := render(t, x.override, mc, x.manifest); err == nil || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("got %v, want %s", err, x.want)
+			}
+		})
+	}
+}
+
+// Many patches of many manifests are refused when they are written, and end where the patches
+// themselves make the manifests larger.
+func TestManyPatchesOfManyManifests(t *testing.T) {
+	patches := func(first string, n int) string {
+		all := []string{first}
+		for range n {
+			all = append(all, `{manifests: {kind: ConfigMap}, type: Merge, patch: {data: {a: b}}}`)
+		}
+		return "{overrides: [" + strings.Join(all, ", ") + "]}"
+	}
+	manifests := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d"}}`, i))
+		}
+		return all
+	}
+	const small = `{manifests: {kind: ConfigMap}, type: Merge, patch: {data: {x: y}}}`
+	large := `{manifests: {kind: ConfigMap}, type: Merge, patch: {data: {x: "` + strings.Repeat("y", 500) + `"}}}`
+	const want = "the patches go through more than 8388608 bytes of manifests for one cluster"
+	for name, x := range map[string]struct {
+		override  string
+		manifests int
+		want      string
+	}{
+		"few":                   {patches(small, 10), 10, ""},
+		"many":                  {patches(small, 60), 300, want},
+		"many that become long": {patches(large, 60), 140, want},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := render(t, x.override, west(), manifests(x.manifests)...)
+			if (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
+				t.Errorf("got %v, want %q", err, x.want)
 			}
 		})
 	}

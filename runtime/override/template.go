@@ -30,8 +30,8 @@ var placeholder = regexp.MustCompile(`\{\{ ?([A-Z][A-Z0-9_]*) ?\}\}`)
 // HasPlaceholder reports whether something is filled in in a text.
 func HasPlaceholder(text string) bool { return placeholder.MatchString(text) }
 
-// Template is what a replica set hands out, with its override. It is safe for concurrent
-// use.
+// Template is what a replica set or an add-on's template hands out, with its override. It is
+// safe for concurrent use.
 type Template struct {
 	*Override
 	spec  workv1.ManifestWorkSpec
@@ -53,7 +53,16 @@ type part struct {
 // bytes at most. An override that no manifest is selected by, and a placeholder without a
 // value, are errors: both are typing mistakes.
 func (o *Override) Bind(template workv1.ManifestWorkSpec, limit int) (*Template, error) {
-	t := &Template{Override: o, spec: template, limit: limit}
+	return o.bind(template, limit, o.known)
+}
+
+// bind applies the override to a template. known checks the placeholders in a part of it.
+func (o *Override) bind(
+	template workv1.ManifestWorkSpec,
+	limit int,
+	known func(raw []byte, where string) error,
+) (*Template, error) {
+	t, work := &Template{Override: o, spec: template, limit: limit}, newEffort()
 	used := make([]bool, len(o.patches))
 	for i, m := range template.Workload.Manifests {
 		object := &unstructured.Unstructured{}
@@ -62,7 +71,7 @@ func (o *Override) Bind(template workv1.ManifestWorkSpec, limit int) (*Template,
 		}
 		it := part{object: object, plain: !placeholder.Match(m.Raw)}
 		where := fmt.Sprintf("manifests[%d] (%s %s)", i, object.GetKind(), object.GetName())
-		if err := o.known(m.Raw, where); err != nil {
+		if err := known(m.Raw, where); err != nil {
 			return nil, err
 		}
 		for j := range o.patches {
@@ -73,6 +82,9 @@ func (o *Override) Bind(template workv1.ManifestWorkSpec, limit int) (*Template,
 			if err := p.fits(object); err != nil {
 				return nil, err
 			}
+			if err := work.charge(len(m.Raw) + len(p.raw)); err != nil {
+				return nil, fmt.Errorf("%s.manifests: %w", p.field, err)
+			}
 			used[j] = true
 			it.patches = append(it.patches, p)
 		}
@@ -81,13 +93,13 @@ func (o *Override) Bind(template workv1.ManifestWorkSpec, limit int) (*Template,
 	for j, u := range used {
 		if !u {
 			return nil, fmt.Errorf(
-				"%s.manifests: the set has no such manifest (%s): its manifests are %s",
+				"%s.manifests: there is no such manifest (%s): the manifests are %s",
 				o.patches[j].field,
 				o.patches[j].wanted(),
 				t.contents(),
 			)
 		}
-		if err := o.known(o.patches[j].raw, o.patches[j].field+".patch"); err != nil {
+		if err := known(o.patches[j].raw, o.patches[j].field+".patch"); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +108,7 @@ func (o *Override) Bind(template workv1.ManifestWorkSpec, limit int) (*Template,
 		return nil, err
 	}
 	t.options = placeholder.Match(rest)
-	if err := o.known(rest, "the options of the template"); err != nil {
+	if err := known(rest, "the options of the template"); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -147,7 +159,7 @@ func (t *Template) rest() ([]byte, error) {
 // applied; it does not name the cluster.
 func (t *Template) For(ctx context.Context, cluster *clusterv1.ManagedCluster) (_ workv1.ManifestWorkSpec, err error) {
 	defer recovery.Into(&err)
-	r := rendering{Template: t, ctx: ctx, cluster: newSubject(cluster), values: map[string]any{}, left: t.limit}
+	r := t.rendering(ctx, cluster)
 	out := t.spec
 	if t.options {
 		rest, err := t.rest()
@@ -172,9 +184,8 @@ func (t *Template) For(ctx context.Context, cluster *clusterv1.ManagedCluster) (
 		}
 		out.Workload.Manifests[i] = workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}}
 	}
-	if len(r.missing) > 0 {
-		slices.SortFunc(r.missing, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-		return out, errors.Join(r.missing...)
+	if err := r.lacks(); err != nil {
+		return out, err
 	}
 	if err := workcheck.Manifests(out.Workload.Manifests, t.limit); err != nil {
 		return out, fmt.Errorf("what the cluster would get: %w", err)
@@ -201,18 +212,53 @@ type rendering struct {
 	missing []error
 	// left is by how many bytes values may make the work larger.
 	left int
+	// effort is what patching may still cost.
+	effort effort
 	// decided are the overrides that were looked at.
 	decided map[*patch]bool
 }
 
+func (t *Template) rendering(ctx context.Context, cluster *clusterv1.ManagedCluster) *rendering {
+	return &rendering{Template: t, ctx: ctx, cluster: newSubject(cluster), values: map[string]any{}, left: t.limit,
+		effort: newEffort()}
+}
+
+// effort is how many bytes may still be read to patch the manifests of a cluster.
+type effort int
+
+func newEffort() effort { return maxPatched }
+
+func (e *effort) charge(bytes int) error {
+	if *e -= effort(bytes + perPatch); *e < 0 {
+		return fmt.Errorf("the patches go through more than %d bytes of manifests for one cluster, each manifest "+
+			"counted once for each of its patches: join patches, or select fewer manifests", maxPatched)
+	}
+	return nil
+}
+
+// lacks says which values the cluster does not have; nil for none.
+func (r *rendering) lacks() error {
+	slices.SortFunc(r.missing, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(r.missing...)
+}
+
 func (r *rendering) manifest(i int, p part) ([]byte, error) {
-	raw, plain := r.spec.Workload.Manifests[i].Raw, p.plain
+	raw, patched, err := r.patched(i, p)
+	if err != nil || p.plain && (!patched || !placeholder.Match(raw)) {
+		return raw, err
+	}
+	return r.fill(raw)
+}
+
+// patched is a manifest with the patches that the cluster gets.
+func (r *rendering) patched(i int, p part) (raw []byte, patched bool, _ error) {
+	raw = r.spec.Workload.Manifests[i].Raw
 	for _, change := range p.patches {
 		ok, seen := r.decided[change]
 		if !seen {
 			var err error
 			if ok, err = change.matches(r.ctx, r.cluster); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			if r.decided == nil {
 				r.decided = map[*patch]bool{}
@@ -222,16 +268,16 @@ func (r *rendering) manifest(i int, p part) ([]byte, error) {
 		if !ok {
 			continue
 		}
+		if err := r.effort.charge(len(raw) + len(change.raw)); err != nil {
+			return nil, false, fmt.Errorf("%s.manifests: %w", change.field, err)
+		}
 		var err error
 		if raw, err = change.apply(raw, p.object, r.limit); err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		plain = plain && !placeholder.Match(raw)
+		patched = true
 	}
-	if plain {
-		return raw, nil
-	}
-	return r.fill(raw)
+	return raw, patched, nil
 }
 
 // fill puts values in place of the placeholders in texts.

@@ -14,6 +14,9 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testfleet"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	clusterv1beta2 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta2"
@@ -110,6 +113,44 @@ func TestHostileOverrides(t *testing.T) {
 	})
 	has(honest, "z1 next z1 next")
 	has(hostile, "ClusterRoleBinding") // what it has had
+
+	// In the same way it is a text in an add-on, and no variable of it.
+	claim(agent, hostile, `{{HUB_KUBECONFIG}}{{ {{"},"kind":"ClusterRoleBinding`)
+	const logger = "overrides-logger"
+	const zone = `{"values":[{"name":"ZONE","claim":"zone"}]}`
+	template := &addonv1alpha1.AddOnTemplate{ObjectMeta: metav1.ObjectMeta{
+		Name: logger, Annotations: map[string]string{muster.OverrideAnnotation: zone},
+	}}
+	template.Spec.AddonName = logger
+	template.Spec.AgentSpec = newWork(t, "", "", config).Spec
+	definition := &addonv1alpha1.ClusterManagementAddOn{ObjectMeta: metav1.ObjectMeta{Name: logger}}
+	definition.Spec.SupportedConfigs = []addonv1alpha1.ConfigMeta{{
+		ConfigGroupResource: configured(addon.TemplateResource),
+		DefaultConfig:       &addonv1alpha1.ConfigReferent{Name: logger},
+	}}
+	testkit.Must(t, admin.Create(ctx, template))
+	testkit.Must(t, admin.Create(ctx, definition))
+	for name, want := range map[string]string{
+		honest: "z1 next z1 next", hostile: `{{HUB_KUBECONFIG}}{{ {{\"},\"kind\":\"ClusterRoleBinding next`,
+	} {
+		hub.install(t, name, logger, registration.ConditionRegistrationApplied)
+		testkit.Eventually(t, func() error {
+			w, deployed := &workv1.ManifestWork{}, addon.DeployWorkName(logger)+"-0"
+			if err := admin.Get(ctx, client.ObjectKey{Namespace: name, Name: deployed}, w); err != nil {
+				return err
+			}
+			if have := string(w.Spec.Workload.Manifests[0].Raw); !strings.Contains(have, want) {
+				return fmt.Errorf("%s has %.300s, want %s", name, have, want)
+			}
+			return nil
+		})
+	}
+	refused(t, "an agent annotates a template", agent.Patch(ctx, template.DeepCopy(), client.RawPatch(
+		types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))))
+	refused(t, "a tenant annotates a template", tenant.Patch(ctx, template.DeepCopy(), client.RawPatch(
+		types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))))
+	testkit.Must(t, admin.Delete(ctx, definition))
+	testkit.Must(t, admin.Delete(ctx, template))
 
 	// Agents read no overrides, and write none; nor do they choose their labels.
 	there := &v1alpha1.WorkOverride{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "there"}}

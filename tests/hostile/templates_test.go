@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -26,6 +27,7 @@ type costlyTemplate struct {
 	manifests []string
 	options   []workv1.ManifestConfigOption
 	config    addonv1alpha1.AddOnDeploymentConfigSpec
+	override  string
 	words     string
 }
 
@@ -92,6 +94,13 @@ func costlyTemplates() map[string]costlyTemplate {
 		"proxies": {
 			manifests: costlyDeployments(500, 10), words: "the variables of the proxy",
 			config: spec{ProxyConfig: addonv1alpha1.ProxyConfig{HTTPProxy: strings.Repeat("p", 500_000)}},
+		},
+		"overrides": {
+			manifests: costlyDeployments(400, 1), words: "the patches go through more than",
+			// The first makes them larger than they are when they are counted before.
+			override: `{"overrides":[{"manifests":{"kind":"Deployment"},"type":"Merge","patch":{"spec":{"a":"` +
+				strings.Repeat("a", 4000) + `"}}}` + strings.Repeat(
+				`,{"manifests":{"kind":"Deployment"},"type":"Merge","patch":{"spec":{"b":1}}}`, 6) + `]}`,
 		},
 		"feedback": {manifests: costlyDeployments(2000, 0), options: feedback, words: "the template's manifestConfigs"},
 	}
@@ -164,6 +173,9 @@ func (w *world) costlyAddOn(t testing.TB, name string, x costlyTemplate) {
 	t.Helper()
 	template := &addonv1alpha1.AddOnTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	template.Spec.AddonName = name
+	if x.override != "" {
+		template.Annotations = map[string]string{muster.OverrideAnnotation: x.override}
+	}
 	for _, m := range x.manifests {
 		template.Spec.AgentSpec.Workload.Manifests = append(template.Spec.AgentSpec.Workload.Manifests,
 			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})

@@ -16,7 +16,8 @@ terraform {
 locals {
   placement_shape = { namespace = "string", name = "string" }
 
-  content  = jsonencode([var.manifests, var.objects, var.manifest_configs, var.registration])
+  differs  = [for name, given in { values = var.values, overrides = var.overrides } : { (name) = given } if given != null]
+  content  = jsonencode(concat([var.manifests, var.objects, var.manifest_configs, var.registration], local.differs))
   template = "${var.name}-${coalesce(var.revision, substr(sha256(local.content), 0, 8))}"
 
   configured = var.variables != null || var.install_namespace != ""
@@ -31,6 +32,8 @@ resource "muster_addon_template" "this" {
   objects          = var.objects
   manifest_configs = var.manifest_configs
   registration     = var.registration
+  values           = var.values
+  overrides        = var.overrides
 
   # The new one is there before the add-on names it, and the former one goes when no
   # cluster uses it any more.
@@ -57,6 +60,7 @@ resource "muster_addon" "this" {
   display_name = var.display_name
   description  = var.description
   template     = muster_addon_template.this.name
+  gates        = length(var.gates) == 0 ? null : var.gates
 
   deployment_config = local.configured ? {
     namespace = muster_addon_deployment_config.this[0].namespace

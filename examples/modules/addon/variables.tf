@@ -94,6 +94,30 @@ variable "variables" {
   default     = null
 }
 
+variable "values" {
+  description = "What differs from cluster to cluster: values of muster_addon_template."
+  type        = any
+  default     = null
+
+  # Terraform would drop attributes that it does not know without a word.
+  validation {
+    condition     = length(nonsensitive(provider::muster::attribute_errors("muster_addon_template.values", var.values))) == 0
+    error_message = join("\n", nonsensitive(provider::muster::attribute_errors("muster_addon_template.values", var.values)))
+  }
+}
+
+variable "overrides" {
+  description = "Patches of objects in some clusters: overrides of muster_addon_template."
+  type        = any
+  default     = null
+
+  # Terraform would drop attributes that it does not know without a word.
+  validation {
+    condition     = length(nonsensitive(provider::muster::attribute_errors("muster_addon_template.overrides", var.overrides))) == 0
+    error_message = join("\n", nonsensitive(provider::muster::attribute_errors("muster_addon_template.overrides", var.overrides)))
+  }
+}
+
 variable "install_namespace" {
   description = "Namespace in the clusters that takes the place of every namespace in the objects. The default leaves them as they are."
   type        = string
@@ -154,6 +178,23 @@ variable "progress_deadline" {
     condition     = can(regex("^([0-9]+[hms])+$", var.progress_deadline))
     error_message = "Give a duration such as 90s, 10m or 1h30m. A rollout without a deadline could wait for one cluster for ever."
   }
+}
+
+variable "gates" {
+  description = <<-EOT
+    Decision groups before which the rollout stops until somebody approves (`muster rollout approve`, or the action `muster_approve_rollout`), or until a window of time opens. A group without a name is called by its index. With a gate to approve, set `wait` to false, or give the approver time within `timeout`. Windows: `{ group = "stores", window = { days = ["Sat", "Sun"], from = "22:00", to = "04:00", time_zone = "Europe/Berlin" } }`.
+  EOT
+  type = list(object({
+    group = string
+    window = optional(object({
+      days      = optional(list(string))
+      from      = string
+      to        = string
+      time_zone = optional(string)
+    }))
+  }))
+  default  = []
+  nullable = false
 }
 
 variable "wait" {

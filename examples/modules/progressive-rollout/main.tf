@@ -53,6 +53,8 @@ resource "muster_manifest_work_replica_set" "this" {
   manifests        = var.manifests
   objects          = var.objects
   manifest_configs = var.manifest_configs
+  values           = var.values
+  overrides        = var.overrides
 
   gates = length(var.gates) == 0 ? null : var.gates
 

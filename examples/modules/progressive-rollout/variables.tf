@@ -115,6 +115,30 @@ variable "progress_deadline" {
   }
 }
 
+variable "values" {
+  description = "What differs from cluster to cluster: values of muster_manifest_work_replica_set."
+  type        = any
+  default     = null
+
+  # Terraform would drop attributes that it does not know without a word.
+  validation {
+    condition     = length(nonsensitive(provider::muster::attribute_errors("muster_manifest_work_replica_set.values", var.values))) == 0
+    error_message = join("\n", nonsensitive(provider::muster::attribute_errors("muster_manifest_work_replica_set.values", var.values)))
+  }
+}
+
+variable "overrides" {
+  description = "Patches of objects in some clusters: overrides of muster_manifest_work_replica_set."
+  type        = any
+  default     = null
+
+  # Terraform would drop attributes that it does not know without a word.
+  validation {
+    condition     = length(nonsensitive(provider::muster::attribute_errors("muster_manifest_work_replica_set.overrides", var.overrides))) == 0
+    error_message = join("\n", nonsensitive(provider::muster::attribute_errors("muster_manifest_work_replica_set.overrides", var.overrides)))
+  }
+}
+
 variable "gates" {
   description = <<-EOT
     Decision groups before which the rollout stops until somebody approves (`muster rollout approve`, or the action `muster_approve_rollout`), or until a window of time opens. Clusters that are not among the canaries are in a group without a name, which is called by its index: `[{ group = "1" }]` stops after the canaries. With a gate to approve, set `wait` to false, or give the approver time within `timeout`. Windows: `{ group = "1", window = { days = ["Sat", "Sun"], from = "22:00", to = "04:00", time_zone = "Europe/Berlin" } }`.

@@ -19,13 +19,17 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
+	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/manifestwork"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/workload"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/template"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 )
 
 // Template is muster_addon_template.
@@ -39,8 +43,9 @@ func Template() crud.Declared {
 			"`CLUSTER_NAME` is the cluster, `INSTALL_NAMESPACE` the namespace of the agent, where a " +
 			"`muster_addon_deployment_config` gives one, and `HUB_KUBECONFIG` the path of the kubeconfig for the " +
 			"hub, where there is a registration for it. All others are `customized_variables` of a " +
-			"`muster_addon_deployment_config`; one that has no value is left out of the text. `metadata.namespace` " +
-			"and `metadata.labels` of an object can't have variables. All containers of Deployments and DaemonSets " +
+			"`muster_addon_deployment_config`, or `values` of the template, which differ from cluster to cluster; " +
+			"one that has no value in either is left out of the text. `metadata.namespace` and `metadata.labels` of " +
+			"an object can't have variables. All containers of Deployments and DaemonSets " +
 			"get these three as environment variables, and the credentials as files.\n\n" +
 			"A Job or Pod with the annotation `" + addon.PreDeleteAnnotation + "` runs when the add-on is removed " +
 			"from a cluster, before its objects go. " +
@@ -80,7 +85,7 @@ func templateContent() workload.Kind[addOnTemplate] {
 
 func templateHooks() crud.Hooks[addOnTemplate] {
 	h := templateContent().Hooks()
-	h.Validate, h.Plan = validateTemplate, planTemplate
+	h.Validate, h.Plan, h.Preview = validateTemplate, planTemplate, checkClusters
 	h.BeforeDelete = func(ctx context.Context, c *crud.Change[addOnTemplate]) bool {
 		return untilUnused(ctx, c, addon.TemplateResource)
 	}
@@ -89,13 +94,21 @@ func templateHooks() crud.Hooks[addOnTemplate] {
 
 // templateTable has the attributes beside the objects.
 func templateTable() attribute.Table[addOnTemplate] {
-	return attribute.Table[addOnTemplate]{
+	table := attribute.Table[addOnTemplate]{
 		attribute.Text("addon_name",
 			attribute.Required("Name of the add-on that the template is for: that of its `muster_addon`.",
 				attribute.ValidObjectName("add-on name")),
 			func(t addOnTemplate) *string { return &t.Spec.AddonName }),
 		attribute.LabelsField[addOnTemplate]("Labels of the template."),
-		attribute.AnnotationsField[addOnTemplate]("Annotations of the template.", work.WriteOnlyAnnotation),
+		attribute.AnnotationsBeside[addOnTemplate](
+			"Annotations of the template. That of its override is `values` and "+
+				"`overrides`.",
+			map[string]string{muster.OverrideAnnotation: "use values and overrides"},
+		).
+			Importing(func(key string) bool {
+				return key != work.WriteOnlyAnnotation && key != muster.OverrideAnnotation &&
+					attribute.ImportableAnnotation(key)
+			}),
 		manifestwork.ManifestConfigs("spec.agentSpec.manifestConfigs",
 			"Treats some of the objects specially: how they are written, what is reported of them, and which "+
 				"conditions are derived from them. Hubs report the usual fields of Deployments and DaemonSets in any "+
@@ -103,34 +116,82 @@ func templateTable() attribute.Table[addOnTemplate] {
 			func(t addOnTemplate) *[]workv1.ManifestConfigOption { return &t.Spec.AgentSpec.ManifestConfigs }),
 		registrationField(),
 	}
+	return append(table, workload.OverrideFields[addOnTemplate]("Variables of a `muster_addon_deployment_config`, "+
+		"and those that hubs set themselves, go before. ")...)
 }
 
 // validateTemplate checks the objects of all inputs, with their placeholders, and the
 // registrations.
 func validateTemplate(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
 	var registrations types.List
-	content := workload.Of(ctx, config, diags)
+	content, values := workload.Of(ctx, config, diags), attribute.ValuesOf(ctx, config, diags)
 	diags.Append(config.GetAttribute(ctx, path.Root("registration"), &registrations)...)
 	if diags.HasError() {
 		return
 	}
-	diags.Append(content.Check(templateRules())...)
+	rules := templateRules()
+	if workload.Overridden(values) {
+		rules = rules.FilledIn(override.HasPlaceholder) // it may become a number
+	}
+	diags.Append(content.Check(rules)...)
 	// Namespaces of objects may be others in a cluster, so that options are not matched.
 	manifestwork.CheckOptions(ctx, config, workload.None(), diags)
 	checkRegistrations(path.Root("registration"), registrations, diags)
+	workload.CheckOverride(values, diags)
 }
 
 // planTemplate keeps the objects' old wording where the new one means the same, and lists
 // their fields.
 func planTemplate(
-	ctx context.Context, _ *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
+	ctx context.Context, r *crud.Resource, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse,
 ) bool {
 	if req.Plan.Raw.IsNull() {
 		return false
 	}
 	changed := workload.Plan(ctx, req, resp)
+	workload.PlanOverride(ctx, r, attribute.ValuesOf(ctx, resp.Plan, &resp.Diagnostics), &resp.Diagnostics)
 	return changed || attribute.ChangesBetween(resp.Plan.Raw, req.State.Raw).
 		Beyond("fields", "sensitive_fields", "field_validation", "force_conflicts", "timeouts")
+}
+
+// checkClusters refuses a plan in which a cluster that has the add-on by this template lacks a
+// value.
+func checkClusters(ctx context.Context, p crud.Previewing[addOnTemplate]) {
+	if p.Deletes || !workload.Overridden(p.Values) {
+		return
+	}
+	own, err := override.OfAddOn(p.Object, work.DefaultManifestLimit)
+	if err != nil || own == nil {
+		return // the hub has refused it in its dry run
+	}
+	parsed, err := template.Parse(p.Object)
+	if err != nil {
+		return
+	}
+	addOns := &v1alpha1.ManagedClusterAddOnList{}
+	if p.Client.List(ctx, addOns, kube.ListOptions{}) != nil {
+		return
+	}
+	var clusters []string
+	used := map[string]*v1alpha1.ManagedClusterAddOn{}
+	for i := range addOns.Items {
+		a := &addOns.Items[i]
+		if of, err := template.ReferencesOf(a); err == nil && of.Template.Name == p.Object.Name {
+			clusters, used[a.Namespace] = append(clusters, a.Namespace), a
+		}
+	}
+	what := fmt.Sprintf("add-on template %q", p.Object.Name)
+	workload.CheckClusters(ctx, p, what, clusters, func(mc *clusterv1.ManagedCluster) error {
+		in := template.Input{Cluster: mc, AddOn: used[mc.Name]}
+		if of, err := template.ReferencesOf(in.AddOn); err == nil && of.Config != nil {
+			in.Config = &v1alpha1.AddOnDeploymentConfig{}
+			if p.Client.Get(ctx, in.Config, of.Config.Namespace, of.Config.Name) != nil {
+				return nil // its variables may be what the cluster needs
+			}
+		}
+		_, err := parsed.RenderFor(ctx, own, in)
+		return err
+	})
 }
 
 // What is wrong with the objects of a template, as far as a configuration shows it.

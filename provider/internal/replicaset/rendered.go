@@ -3,7 +3,6 @@ package replicaset
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
@@ -51,7 +50,7 @@ func NewRendered() datasource.DataSource {
 			return all
 		},
 		Validate: func(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics) {
-			checkOverride(attribute.ValuesOf(ctx, config, diags), diags)
+			workload.CheckOverride(attribute.ValuesOf(ctx, config, diags), diags)
 		},
 		Read: render,
 	}.NewDataSource()
@@ -63,20 +62,15 @@ func render(ctx context.Context, a *crud.Asking, values attribute.Values) {
 		return
 	}
 	set := &workv1alpha1.ManifestWorkReplicaSet{}
-	putOverride(inlineOverride(set), set) // the values that every cluster has
-	attribute.Table[replicaSet](overrideFields()).Write(values, set)
+	workload.PutOverride(values, set) // an empty one, too: there are values that every cluster has
 	objects, _ := workload.ContentOf(values).Known()
 	for _, o := range objects {
 		m := workv1.Manifest{RawExtension: runtime.RawExtension{Raw: o.JSON}}
 		set.Spec.ManifestWorkTemplate.Workload.Manifests = append(set.Spec.ManifestWorkTemplate.Workload.Manifests, m)
 	}
-	refuse := func(err error) {
-		at, said := placeOfOverride(err)
-		a.Diagnostics.AddAttributeError(at, "Invalid override", "The hub would refuse it: "+said+".")
-	}
 	template, err := templateOf(ctx, a.Client, set)
 	if err != nil {
-		refuse(err)
+		workload.RefuseOverride(err, a.Diagnostics)
 		return
 	}
 	name, mc := values.Text("managed_cluster"), &clusterv1.ManagedCluster{}
@@ -85,14 +79,13 @@ func render(ctx context.Context, a *crud.Asking, values attribute.Values) {
 	}
 	own, err := template.For(ctx, mc)
 	if err != nil {
-		_, said := placeOfOverride(err)
 		a.Diagnostics.AddAttributeError(
 			path.Root("managed_cluster"),
 			"A cluster without its own content",
 			fmt.Sprintf(
 				"The cluster %q would get nothing: %s. Give it what is missing, or give the value a default.",
 				name,
-				strings.ReplaceAll(said, "\n", ", "),
+				workload.LacksText(err),
 			),
 		)
 		return

@@ -263,13 +263,13 @@ func validate(ctx context.Context, config tfsdk.Config, diags *diag.Diagnostics)
 	c, values := workload.Of(ctx, config, diags), attribute.ValuesOf(ctx, config, diags)
 	if !diags.HasError() {
 		rules := workload.OfWorks()
-		if overridden(values) {
+		if workload.Overridden(values) {
 			rules = rules.FilledIn(override.HasPlaceholder)
 		}
 		diags.Append(c.Check(rules)...)
 		manifestwork.CheckOptions(ctx, config, c, diags)
 	}
-	checkOverride(values, diags)
+	workload.CheckOverride(values, diags)
 }
 
 // plan keeps the old wording of manifests where the new one means the same, and what the
@@ -288,7 +288,7 @@ func plan(
 	respecified := changed || changes.In(
 		"delete_option", "manifest_configs", "executor", "placements", "cascade_deletion_policy",
 		"values", "overrides")
-	planOverride(ctx, r, attribute.ValuesOf(ctx, resp.Plan, &resp.Diagnostics), &resp.Diagnostics)
+	workload.PlanOverride(ctx, r, attribute.ValuesOf(ctx, resp.Plan, &resp.Diagnostics), &resp.Diagnostics)
 	workload.PlanReports(ctx, req, resp, respecified,
 		[]string{"summary", "placement_summaries", "conditions"}, "rolled_out")
 	return changed || changes.Beyond(append(append(specTable(), statusTable()...).Unwritten(),

@@ -24,10 +24,12 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
@@ -129,13 +131,19 @@ func FromTemplate(a *v1alpha1.ClusterManagementAddOn) bool {
 }
 
 // Hash identifies the content of a configuration object: all of its top-level
-// fields but apiVersion, kind, metadata and status, as JSON with sorted keys. The
-// object has to be the one of the wire. One that has been through Go's types is
-// another: these drop or add empty fields.
+// fields but apiVersion, kind, metadata and status, as JSON with sorted keys; and of an
+// AddOnTemplate the override in its annotation, where it has one. The object has to be
+// the one of the wire. One that has been through Go's types is another: these drop or
+// add empty fields.
 func Hash(object map[string]any) (string, error) {
 	content := maps.Clone(object)
 	for _, field := range []string{"apiVersion", "kind", "metadata", "status"} {
 		delete(content, field)
+	}
+	if object["kind"] == "AddOnTemplate" {
+		if own := (&unstructured.Unstructured{Object: object}).GetAnnotations()[muster.OverrideAnnotation]; own != "" {
+			content[muster.OverrideAnnotation] = own
+		}
 	}
 	data, err := json.Marshal(content)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/rollout"
 )
 
@@ -343,6 +344,29 @@ func TestHash(t *testing.T) {
 	testkit.Must(t, err)
 	if one != two || one == three {
 		t.Errorf("the hashes of contents are %s, %s and %s", one, two, three)
+	}
+}
+
+// The override of a template is part of what it says, and other annotations are none.
+func TestHashOfAnOverride(t *testing.T) {
+	hash := func(kind string, annotations map[string]any) string {
+		got, err := configs.Hash(map[string]any{
+			"kind": kind, "metadata": map[string]any{"annotations": annotations},
+			"spec": map[string]any{"addonName": "a"},
+		})
+		testkit.Must(t, err)
+		return got
+	}
+	own := map[string]any{muster.OverrideAnnotation: `{"values":[]}`}
+	plain := hash("AddOnTemplate", nil)
+	if got := hash("AddOnTemplate", map[string]any{"other": "x"}); got != plain {
+		t.Error("another annotation counts")
+	}
+	if hash("AddOnTemplate", own) == plain {
+		t.Error("an override does not count")
+	}
+	if hash("AddOnDeploymentConfig", own) != hash("AddOnDeploymentConfig", nil) {
+		t.Error("an override of a configuration counts")
 	}
 }
 

@@ -195,9 +195,9 @@ func forcedNamespace(config *v1alpha1.AddOnDeploymentConfig) string {
 // ownNamespace is the namespace of the agent by the template's own manifests. A
 // namespace {{INSTALL_NAMESPACE}} that nothing gives is the default.
 func (t *Template) ownNamespace(v values) string {
-	if v[installNamespaceVariable] == "" {
+	if v[installNamespaceVariable].text == "" {
 		v = maps.Clone(v)
-		v[installNamespaceVariable] = addon.DefaultInstallNamespace
+		v[installNamespaceVariable] = value{text: addon.DefaultInstallNamespace}
 	}
 	first := map[string]string{}
 	for _, m := range t.manifests {

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -37,13 +39,18 @@ func (t *Template) render(in Input) (Result, error) {
 	}
 	variables := t.variables(in.Config, clusterName)
 	v := variables.texts()
+	for name, scalar := range in.Values {
+		if _, known := v[name]; !known {
+			v[name] = valueOf(scalar)
+		}
+	}
 	forced := forcedNamespace(in.Config)
 	out := Result{Namespace: forced}
 	if forced == "" {
 		out.Namespace = t.ownNamespace(v)
 	}
 	if _, known := v[installNamespaceVariable]; !known {
-		v[installNamespaceVariable] = out.Namespace
+		v[installNamespaceVariable] = value{text: out.Namespace}
 	}
 	for _, name := range t.placeholders {
 		if _, known := v[name]; !known {
@@ -81,10 +88,10 @@ func (t *Template) render(in Input) (Result, error) {
 // checkGrowth charges for the values of placeholders before any is put in.
 func (t *Template) checkGrowth(v values, left *budget) error {
 	for _, name := range t.placeholders {
-		if left.grow(t.counts[name]*len(v[name]), "") != nil {
+		if left.grow(t.counts[name]*len(v[name].text), "") != nil {
 			return fmt.Errorf("the placeholder %s stands in it %d times, and its value has %d bytes: "+
 				"together the values may have %d bytes, so shorten it or use it less",
-				excerpt(opening+name+closing), t.counts[name], len(v[name]), maxGrowth)
+				excerpt(opening+name+closing), t.counts[name], len(v[name].text), maxGrowth)
 		}
 	}
 	return nil
@@ -202,7 +209,8 @@ func (m manifest) without(v values) string {
 		return ""
 	}
 	slices.Sort(out)
-	return fmt.Sprintf(" (%s had no value: give one in customizedVariables of an AddOnDeploymentConfig)", strings.Join(out, ", "))
+	return fmt.Sprintf(" (%s had no value: give one in customizedVariables of an AddOnDeploymentConfig, or in the "+
+		"override of the template)", strings.Join(out, ", "))
 }
 
 // label is what an object is called in messages.
@@ -334,23 +342,57 @@ func (t markedText) in(v values) string {
 	var b strings.Builder
 	b.WriteString(t.before)
 	for _, p := range t.rest {
-		b.WriteString(v[p.name])
+		b.WriteString(v[p.name].text)
 		b.WriteString(p.behind)
 	}
 	return b.String()
+}
+
+// filled is what stands in the place of the text: the value itself where the text is nothing
+// but its placeholder.
+func (t markedText) filled(v values) any {
+	if len(t.rest) == 1 && t.before == "" && t.rest[0].behind == "" {
+		if scalar := v[t.rest[0].name].scalar; scalar != nil {
+			return scalar
+		}
+	}
+	return t.in(v)
 }
 
 // size is how many bytes the text has with values for its placeholders.
 func (t markedText) size(v values) int {
 	n := len(t.before)
 	for _, p := range t.rest {
-		n += len(v[p.name]) + len(p.behind)
+		n += len(v[p.name].text) + len(p.behind)
 	}
 	return n
 }
 
 // values are what stands for placeholders, by name.
-type values map[string]string
+type values map[string]value
+
+// value is what stands for a placeholder.
+type value struct {
+	text string
+	// scalar is the value where it is a number or a boolean; nil for a text.
+	scalar any
+}
+
+// valueOf is a value of the cluster, which is taken as it is.
+func valueOf(scalar any) value {
+	switch v := scalar.(type) {
+	case string:
+		return value{text: v}
+	case float64:
+		return value{strconv.FormatFloat(v, 'f', -1, 64), v}
+	case uint64:
+		if v <= math.MaxInt64 {
+			return value{fmt.Sprint(v), int64(v)}
+		}
+		return value{fmt.Sprint(v), float64(v)}
+	}
+	return value{fmt.Sprint(scalar), scalar}
+}
 
 // asText is the value of a variable as it counts inside a text. As upstream, a value
 // that can stand between the quotes of a JSON text is read like one: \n is the end of a
@@ -413,8 +455,8 @@ func (t *Template) variables(config *v1alpha1.AddOnDeploymentConfig, clusterName
 // texts are variables as they count inside texts.
 func (v variables) texts() values {
 	out := make(values, len(v))
-	for name, value := range v {
-		out[name] = asText(value)
+	for name, given := range v {
+		out[name] = value{text: asText(given)}
 	}
 	return out
 }

@@ -48,6 +48,10 @@ type Input struct {
 	// from a hub has its defaults; without an agentInstallNamespace it counts as if it
 	// had this default, too.
 	Config *v1alpha1.AddOnDeploymentConfig
+	// Values stand for placeholders that neither the configuration nor the hub itself has
+	// a value for: texts, numbers and booleans. A text that is nothing but a placeholder
+	// becomes the value itself. RenderFor finds them out.
+	Values map[string]any
 }
 
 // Result is an add-on in a cluster. It belongs to the caller: nothing of it is shared

@@ -162,7 +162,7 @@ func expand(tree any, v values) (any, error) {
 		}
 		return out, nil
 	case markedText:
-		return x.in(v), nil
+		return x.filled(v), nil
 	case patterned:
 		out, err := expandFields(x.fields, v, len(x.fields)+len(x.named))
 		if err != nil {

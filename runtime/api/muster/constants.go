@@ -206,7 +206,8 @@ const VerbApprove = "approve"
 // namespace: by its name, or as "name@digest". With a digest nothing is handed out while the
 // WorkOverride says something else. A set with an executor or with gates that names one needs
 // the digest: otherwise those who may write WorkOverrides could change what is done in the
-// executor's name, or what was approved.
+// executor's name, or what was approved. On an AddOnTemplate, which has no namespace, it is the
+// spec itself, and says the same of the add-on's manifests.
 const OverrideAnnotation = "muster-fleet.io/override"
 
 // OverrideDigestAnnotation on a WorkOverride is the digest of its spec. Only the hub writes it.

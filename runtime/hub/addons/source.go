@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/configs"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 )
 
@@ -149,9 +149,16 @@ func WatchConfigurations(b *builder.Builder, r client.Reader) *builder.Builder {
 		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(KindOf(kind.Resource)))
 		b = b.Watches(object, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 			return ConfiguredWith(ctx, r, kind, client.ObjectKeyFromObject(o))
-		}), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+		}), builder.WithPredicates(watch.Changed(ConfigurationChanged)))
 	}
 	return b
+}
+
+// ConfigurationChanged selects changes of what a configuration object says: of its spec, and
+// of the override of a template.
+func ConfigurationChanged(was, is client.Object) bool {
+	return was.GetGeneration() != is.GetGeneration() ||
+		was.GetAnnotations()[muster.OverrideAnnotation] != is.GetAnnotations()[muster.OverrideAnnotation]
 }
 
 // KindOf are the kinds of the configuration objects of add-ons from templates, by

@@ -83,7 +83,10 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		previews := workPreviews{executors: executors, limit: manifestLimit}
 		plugins = append(plugins, validating("MusterWorkPreview", previews))
 	}
-	if gates.Enabled(features.WorkOverride) {
+	overrides := gates.Enabled(features.WorkOverride)
+	templates := addOnTemplates{enabled: overrides, limit: manifestLimit}
+	plugins = append(plugins, validating("MusterAddOnTemplate", templates))
+	if overrides {
 		plugins = append(plugins, both("MusterWorkOverride", workOverrides{}))
 	}
 	// Last: a request that another plugin refuses does not count as a use.

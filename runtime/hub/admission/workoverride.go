@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
+	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -57,6 +60,42 @@ func (workOverrides) Validate(_ context.Context, a admission.Attributes, _ admis
 	return nil
 }
 
+// addOnTemplates checks the overrides of AddOnTemplates.
+type addOnTemplates struct {
+	writes
+	// enabled is whether templates may have an override, and limit how large a manifest may
+	// be, in bytes.
+	enabled bool
+	limit   int
+}
+
+// Validate checks the annotation with the override.
+func (p addOnTemplates) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !concerns(a, addon.GroupName, addon.TemplateResource) {
+		return nil
+	}
+	now, before, err := objects[addonv1alpha1.AddOnTemplate](a)
+	if err != nil {
+		return err
+	}
+	given, ok := now.Annotations[muster.OverrideAnnotation]
+	same := given == before.Annotations[muster.OverrideAnnotation] &&
+		apiequality.Semantic.DeepEqual(now.Spec, before.Spec)
+	if !ok || a.GetOperation() == admission.Update && same {
+		return nil // what is stored may keep its labels, whatever later versions refuse
+	}
+	if !p.enabled {
+		return apierrors.NewBadRequest(noOverrides)
+	}
+	if _, err := override.OfAddOn(&now, p.limit); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
+}
+
+const noOverrides = "the annotation " + muster.OverrideAnnotation + ": this hub has no overrides, as its feature " +
+	"gate WorkOverride is off"
+
 // checkOverride checks the annotation that names the WorkOverride of a replica set. same is
 // whether the set's spec and the annotation are as before.
 //
@@ -76,8 +115,7 @@ func (p manifestWorkReplicaSets) checkOverride(now, before *workv1alpha1.Manifes
 		return nil
 	}
 	if !p.overrides {
-		return apierrors.NewBadRequest(fmt.Sprintf("the annotation %s: this hub has no overrides, as its feature gate "+
-			"WorkOverride is off", muster.OverrideAnnotation))
+		return apierrors.NewBadRequest(noOverrides)
 	}
 	if ref.Inline != nil {
 		read, err := override.Read(*ref.Inline)

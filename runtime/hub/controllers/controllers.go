@@ -177,7 +177,9 @@ func addOns(m manager.Manager, o Options) ([]Controller, error) {
 	stages := addoncontrollers.NewStages(c,
 		addoncontrollers.NewOwners(c),
 		addonregistration.NewController(c, objects, live, as, o.Clock),
-		deploy.NewController(c, objects, live, events, o.Clock, deploy.Options{ManifestLimit: o.ManifestLimit}),
+		deploy.NewController(c, objects, live, events, o.Clock, deploy.Options{
+			ManifestLimit: o.ManifestLimit, Overrides: o.Features.Enabled(features.WorkOverride),
+		}),
 	)
 	return []Controller{
 		addoncontrollers.NewInstaller(c, rule, addoncontrollers.BeginWith(configured.Begin, stages), o.FirstAddOns),

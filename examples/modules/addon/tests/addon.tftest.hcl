@@ -85,6 +85,35 @@ run "with_variables" {
   }
 }
 
+run "cluster_by_cluster" {
+  variables {
+    values    = [{ name = "REGION", label = "region" }]
+    overrides = [{ object = { kind = "Namespace" }, type = "Merge", patch = "{}" }]
+    gates     = [{ group = "stores", window = { days = ["Sat"], from = "22:00", to = "04:00" } }]
+    wait      = false
+  }
+
+  assert {
+    condition     = muster_addon_template.this.values[0].label == "region" && muster_addon_template.this.overrides[0].type == "Merge"
+    error_message = "What differs from cluster to cluster does not arrive."
+  }
+  assert {
+    condition     = output.template != run.defaults.template
+    error_message = "Other values are no other template, so that they would not be rolled out beside the former one."
+  }
+  assert {
+    condition     = muster_addon.this.gates[0].window.from == "22:00"
+    error_message = "The gates are not those that were asked for."
+  }
+}
+
+run "nothing_differs" {
+  assert {
+    condition     = output.template == run.defaults.template && muster_addon.this.gates == null && muster_addon_template.this.values == null
+    error_message = "There is something that nobody asked for."
+  }
+}
+
 run "mistakes" {
   command = plan
 
@@ -100,10 +129,12 @@ run "mistakes" {
     placement         = { namespace = "fleet", nam = "europe" }
     manifest_configs  = [{ update_strateg = {} }]
     registration      = [{ kube_client = { hub_permisions = [] } }]
+    values            = [{ name = "REGION", lable = "region" }]
+    overrides         = [{ object = { knd = "Namespace" } }]
   }
 
   expect_failures = [
     var.name, var.manifests, var.revision, var.max_concurrency, var.max_failures, var.min_success_time, var.progress_deadline, var.timeout,
-    var.placement, var.manifest_configs, var.registration,
+    var.placement, var.manifest_configs, var.registration, var.values, var.overrides,
   ]
 }

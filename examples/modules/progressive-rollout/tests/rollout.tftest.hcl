@@ -95,11 +95,13 @@ run "mistakes" {
     progress_deadline = "None"
     timeout           = "1d"
     manifest_configs  = [{ update_strateg = {} }]
+    values            = [{ name = "REGION", lable = "region" }]
+    overrides         = [{ object = { knd = "Deployment" } }]
   }
 
   expect_failures = [
     var.name, var.manifests, var.canary_labels, var.max_concurrency, var.max_failures,
-    var.min_success_time, var.progress_deadline, var.timeout, var.manifest_configs,
+    var.min_success_time, var.progress_deadline, var.timeout, var.manifest_configs, var.values, var.overrides,
   ]
 }
 
@@ -119,9 +121,24 @@ run "gates" {
   }
 }
 
-run "no_gates" {
+run "cluster_by_cluster" {
+  variables {
+    values    = [{ name = "REGION", label = "region" }]
+    overrides = [{ object = { kind = "Deployment" }, type = "Merge", patch = "{}" }]
+  }
+
   assert {
-    condition     = muster_manifest_work_replica_set.this.gates == null
-    error_message = "There are gates that nobody asked for."
+    condition = (
+      muster_manifest_work_replica_set.this.values[0].label == "region" &&
+      muster_manifest_work_replica_set.this.overrides[0].type == "Merge"
+    )
+    error_message = "What differs from cluster to cluster does not arrive."
+  }
+}
+
+run "nothing_else" {
+  assert {
+    condition     = muster_manifest_work_replica_set.this.gates == null && muster_manifest_work_replica_set.this.values == null
+    error_message = "There is something that nobody asked for."
   }
 }

@@ -83,7 +83,8 @@ func (f *fleet) runDeploying() *requests {
 			addoncontrollers.NewStages(writing,
 				addoncontrollers.NewOwners(m.GetClient()),
 				registration.NewController(m.GetClient(), m.GetCache(), m.GetAPIReader(), as, f.clock),
-				deploy.NewController(writing, m.GetCache(), m.GetAPIReader(), m.GetEventRecorder("test"), f.clock, deploy.Options{}),
+				deploy.NewController(writing, m.GetCache(), m.GetAPIReader(), m.GetEventRecorder("test"), f.clock,
+					deploy.Options{Overrides: true}),
 			),
 			addoncontrollers.NewHealth(m.GetClient()),
 		}

@@ -63,6 +63,12 @@ type fleet struct {
 // newFleet makes clusters, written as in "a b".
 func newFleet(t testing.TB, clusters string) *fleet {
 	t.Helper()
+	return newFleetWith(t, clusters, deploy.Options{Overrides: true})
+}
+
+// newFleetWith is newFleet with other options.
+func newFleetWith(t testing.TB, clusters string, o deploy.Options) *fleet {
+	t.Helper()
 	f := &fleet{World: env.World(t), clock: clocktesting.NewFakePassiveClock(noon)}
 	counting, writes := env.Counting(t)
 	f.writes = writes
@@ -72,7 +78,7 @@ func newFleet(t testing.TB, clusters string) *fleet {
 	registering := registration.NewController(counting, counting, counting, as, f.clock)
 	f.events = events.NewFakeRecorder(1000)
 	f.configuration = configuration.NewController(counting, counting, f.events, f.clock, selection.BoundSets)
-	deploying := deploy.NewController(counting, counting, counting, f.events, f.clock, deploy.Options{})
+	deploying := deploy.NewController(counting, counting, counting, f.events, f.clock, o)
 	owners := addoncontrollers.NewOwners(counting)
 	f.stages = addoncontrollers.NewStages(counting, owners, registering, deploying)
 	f.registration = addoncontrollers.NewStages(counting, registering)

@@ -35,7 +35,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/text"
@@ -189,7 +188,7 @@ func (c *Controller) Register(m manager.Manager) error {
 		Watches(&v1alpha1.ManagedClusterAddOn{}, c.paced(), builder.WithPredicates(watch.Changed(addOnChanged)))
 	for _, kind := range configs.TemplateKinds() {
 		b = b.Watches(newObject(addons.KindOf(kind.Resource)), handler.EnqueueRequestsFromMapFunc(c.naming(kind)),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+			builder.WithPredicates(watch.Changed(addons.ConfigurationChanged)))
 	}
 	return c.selections.Watch(b).Complete(patch.RetryConflicts(c))
 }

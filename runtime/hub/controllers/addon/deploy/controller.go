@@ -43,6 +43,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/workcache"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 )
 
 // Options say how add-ons are deployed.
@@ -50,6 +51,8 @@ type Options struct {
 	// ManifestLimit is the greatest total size of a work's manifests, in bytes;
 	// work.DefaultManifestLimit when it is 0.
 	ManifestLimit int
+	// Overrides is whether templates may have an override.
+	Overrides bool
 }
 
 // Controller is the stage that deploys ManagedClusterAddOns.
@@ -70,7 +73,10 @@ func NewController(c client.Client, objects, live client.Reader, recorder events
 	if o.ManifestLimit == 0 {
 		o.ManifestLimit = work.DefaultManifestLimit
 	}
-	return &Controller{client: c, works: liveWorks(c), live: live, sources: newSources(objects), events: recorder, clock: clk, limit: o.ManifestLimit}
+	return &Controller{
+		client: c, works: liveWorks(c), live: live, sources: newSources(objects, o), events: recorder, clock: clk,
+		limit: o.ManifestLimit,
+	}
 }
 
 // Pass deploys one ManagedClusterAddOn, and says how far it is.
@@ -122,6 +128,8 @@ func (c *Controller) Watch(m manager.Manager, b *builder.Builder) (*builder.Buil
 	}}
 	return b.
 		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.ofCluster), builder.WithPredicates(watch.Changed(clusterChanged))).
+		Watches(&clusterv1.ManagedCluster{}, handler.EnqueueRequestsFromMapFunc(c.overriddenIn),
+			builder.WithPredicates(watch.Changed(override.Changed))).
 		WatchesRawSource(source.Kind[client.Object](lean, &workv1.ManifestWork{},
 			addons.OfWork(), watch.Changed(workChanged))), nil
 }
@@ -182,6 +190,13 @@ func (c *Controller) ofCluster(ctx context.Context, o client.Object) []reconcile
 		return watch.Matching[client.Object](ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, nil, option)
 	}
 	return append(in(client.InNamespace(o.GetName())), in(client.MatchingFields{byHost: o.GetName()})...)
+}
+
+// overriddenIn are the add-ons in a cluster whose templates have an override.
+func (c *Controller) overriddenIn(ctx context.Context, o client.Object) []reconcile.Request {
+	overridden := func(a *v1alpha1.ManagedClusterAddOn) bool { return c.sources.overridden(addons.Template(a)) }
+	return watch.Matching(ctx, c.client, &v1alpha1.ManagedClusterAddOnList{}, overridden,
+		client.InNamespace(o.GetName()))
 }
 
 func hostOf(o client.Object) []string {

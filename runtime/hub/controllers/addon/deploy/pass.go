@@ -22,9 +22,11 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/override"
 )
 
 // pass is one look at a ManagedClusterAddOn, and what it has found out. Nobody may
@@ -142,8 +144,11 @@ func (c *Controller) render(ctx context.Context, p *pass) (*content, error) {
 		return nil, &problemError{t.problem}
 	}
 	out := &content{spec: t.spec}
-	if out.result, err = t.parsed.Render(in); err == nil {
+	if out.result, err = t.parsed.RenderFor(ctx, t.own, in); err == nil {
 		out.managed, out.hosting, err = works.Sort(out.result.Objects, p.hosted)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	if err != nil {
 		return nil, &problemError{err}
@@ -182,6 +187,7 @@ func (p *pass) conditionOf(which string) *metav1.Condition {
 // for all clusters. They are safe for concurrent use.
 type sources struct {
 	reader client.Reader
+	Options
 
 	mu    sync.Mutex
 	known map[sourceKey]*configObject
@@ -203,13 +209,15 @@ type configObject struct {
 	parsed  *template.Template
 	problem error
 	spec    workv1.ManifestWorkSpec
+	// own is the template with its override; nil without one.
+	own *override.Template
 
 	// config is of a deployment configuration.
 	config *v1alpha1.AddOnDeploymentConfig
 }
 
-func newSources(r client.Reader) *sources {
-	return &sources{reader: r, known: map[sourceKey]*configObject{}}
+func newSources(r client.Reader, o Options) *sources {
+	return &sources{reader: r, Options: o, known: map[sourceKey]*configObject{}}
 }
 
 // template is an AddOnTemplate with the hash that it has to have.
@@ -272,7 +280,9 @@ func (s *sources) read(key sourceKey, o *unstructured.Unstructured) (*configObje
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, t); err != nil {
 			return nil, err
 		}
-		out.parsed, out.problem = template.Parse(t)
+		if out.parsed, out.problem = template.Parse(t); out.problem == nil {
+			out.own, out.problem = s.override(t)
+		}
 		out.spec = t.Spec.AgentSpec
 		out.spec.Workload.Manifests = nil
 	} else {
@@ -283,4 +293,25 @@ func (s *sources) read(key sourceKey, o *unstructured.Unstructured) (*configObje
 	}
 	s.known[key] = out
 	return out, nil
+}
+
+// override is a template with its override; nil without one.
+func (s *sources) override(t *v1alpha1.AddOnTemplate) (*override.Template, error) {
+	own, err := override.OfAddOn(t, s.ManifestLimit)
+	if err == nil && own != nil && !s.Overrides {
+		err = fmt.Errorf("it has the annotation %s, and the hub's feature gate WorkOverride is off: turn it on, or "+
+			"remove the annotation", muster.OverrideAnnotation)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("AddOnTemplate %q: %w", t.Name, err)
+	}
+	return own, nil
+}
+
+// overridden reports whether a template has an override, as far as it has been read.
+func (s *sources) overridden(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.known[sourceKey{addons.KindOf(addon.TemplateResource), types.NamespacedName{Name: name}}]
+	return known != nil && known.own != nil
 }
