@@ -44,9 +44,9 @@ func TestTunnels(t *testing.T) {
 		t.Errorf("the API server is at %+v, want what the agent says: %s", at, walled.config.Host)
 	}
 	refused(t, a, hub.config(jo), `cannot tunnel resource "accessrequests"`)
-	right := bindTunnel(t, jo)
+	right := bindTunnel(t, behind, jo)
 	stranger := "mallory@example.com"
-	bindTunnel(t, stranger)
+	bindTunnel(t, behind, stranger)
 	refused(
 		t,
 		a,
@@ -229,7 +229,7 @@ func TestTunnels(t *testing.T) {
 		c := open(t, a)
 		testkit.Must(t, hub.admin(t).Delete(t.Context(), right))
 		ends(t, c, "the user has no right to a tunnel any more")
-		bindTunnel(t, jo)
+		bindTunnel(t, behind, jo)
 	})
 	t.Run("access is withdrawn", func(t *testing.T) {
 		c := open(t, a)
@@ -332,16 +332,16 @@ func ends(t testing.TB, c opened, want string) {
 	}
 }
 
-// bindTunnel gives a user the right to tunnels.
-func bindTunnel(t testing.TB, user string) *rbacv1.RoleBinding {
+// bindTunnel gives a user the right to tunnels by the access requests of a namespace.
+func bindTunnel(t testing.TB, namespace, user string) *rbacv1.RoleBinding {
 	t.Helper()
 	b := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: behind, GenerateName: "tunnel-"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "tunnel-"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "muster:access-tunnel"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}
 	testkit.Must(t, hub.admin(t).Create(t.Context(), b))
-	testfleet.AwaitRules(t, hub.config(user), behind, rbacv1.PolicyRule{
+	testfleet.AwaitRules(t, hub.config(user), namespace, rbacv1.PolicyRule{
 		APIGroups: []string{
 			muster.GroupName,
 		}, Resources: []string{"accessrequests"}, Verbs: []string{muster.VerbTunnel},

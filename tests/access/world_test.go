@@ -178,7 +178,7 @@ func oddUsers() []string {
 	}
 }
 
-// clouds makes logical clouds that let their users read and write config maps: prod,
+// clouds makes logical clouds that let their users read and write config maps and use pods: prod,
 // where jo holds the keys, made, where the hub makes them, and odd, with odd users.
 // It lets jo ask for access. All is in the namespace of a tenant.
 func clouds(t testing.TB, tenant string) {
@@ -190,7 +190,10 @@ func clouds(t testing.TB, tenant string) {
 		},
 		&v1alpha1.AccessRole{
 			ObjectMeta: metav1.ObjectMeta{Name: "writer"},
-			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}},
+			Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{""}, Verbs: []string{"*"},
+				Resources: []string{"configmaps", "pods", "pods/log", "pods/exec", "pods/portforward"},
+			}},
 		},
 		&rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "users"},
