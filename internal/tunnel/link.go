@@ -58,8 +58,6 @@ func At(config *rest.Config, at, id string) (Hub, error) {
 		case response == nil || response.StatusCode == http.StatusSwitchingProtocols:
 			return nil, fmt.Errorf("reach the hub %s: %w", config.Host, err)
 		}
-		// The next attempt may reach another replica, by a connection of its own.
-		client.CloseIdleConnections()
 		return nil, answered(response)
 	}, nil
 }

@@ -112,7 +112,7 @@ func Connect(ctx context.Context, hub Hub) (*Client, error) {
 	} //nolint:gosec // see above
 	var err error
 	if c.conn, err = c.transport.Dial(ctx, peer{}, plain, config()); err != nil {
-		ended := l.ended()
+		ended, trouble := l.ended(), l.trouble()
 		c.Close()
 		var idle *quic.IdleTimeoutError
 		var handshake *quic.HandshakeTimeoutError
@@ -120,7 +120,7 @@ func Connect(ctx context.Context, hub Hub) (*Client, error) {
 		case ended != nil:
 			return nil, ended
 		case errors.As(err, &idle), errors.As(err, &handshake):
-			return nil, fmt.Errorf("the cluster's agent has not answered within %s%s", answerTimeout, l.trouble())
+			return nil, fmt.Errorf("the cluster's agent has not answered within %s%s", answerTimeout, trouble)
 		}
 		return nil, err
 	}

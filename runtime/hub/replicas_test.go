@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/server/v3/embed"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,47 +23,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testetcd"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub"
 )
-
-// externalEtcd runs an etcd of some members outside of any hub. It returns their URLs, and
-// functions that stop them.
-func externalEtcd(t *testing.T, members int) (urls []string, stop []func()) {
-	t.Helper()
-	free := func() url.URL { return url.URL{Scheme: "http", Host: testkit.FreeAddress(t)} }
-	var configs []*embed.Config
-	var cluster []string
-	for i := range members {
-		client, peer := free(), free()
-		c := embed.NewConfig()
-		c.Name, c.Dir, c.LogLevel = fmt.Sprintf("member-%d", i), t.TempDir(), "fatal"
-		c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-		c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
-		c.LogOutputs = []string{"/dev/null"}
-		configs, cluster = append(configs, c), append(cluster, c.InitialClusterFromName(c.Name))
-		urls = append(urls, client.String())
-	}
-	var running []*embed.Etcd
-	for _, c := range configs {
-		c.InitialCluster = strings.Join(cluster, ",")
-		e, err := embed.StartEtcd(c)
-		testkit.Must(t, err)
-		closeOnce := sync.OnceFunc(e.Close)
-		t.Cleanup(closeOnce)
-		running, stop = append(running, e), append(stop, closeOnce)
-	}
-	for _, e := range running {
-		<-e.Server.ReadyNotify()
-	}
-	return urls, stop
-}
 
 // Two hubs share an external etcd, and by it their keys: both serve, one runs the
 // controllers, and the other takes over when it goes, also when a member of etcd goes with
 // it.
 func TestReplicasShareAnExternalEtcd(t *testing.T) {
-	etcd, stopMember := externalEtcd(t, 3)
+	etcd, stopMember := testetcd.Start(t, 3)
 	key := filepath.Join(t.TempDir(), "replica.key")
 	testkit.Must(t, os.WriteFile(key, []byte(strings.Repeat("k", 64)+"\n"), 0o600))
 	first, stopFirst, err := start(hub.Options{DataDir: t.TempDir(), EtcdServers: etcd, ReplicaKeyFile: key})
@@ -104,7 +71,7 @@ func TestReplicasShareAnExternalEtcd(t *testing.T) {
 
 // A leader whose controllers fail is no leader without controllers: it ends.
 func TestALeaderWhoseControllersFailEnds(t *testing.T) {
-	etcd, _ := externalEtcd(t, 1)
+	etcd, _ := testetcd.Start(t, 1)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	_, stopFirst, err := start(hub.Options{DataDir: dirs[0], EtcdServers: etcd})
 	testkit.Must(t, err)
@@ -136,7 +103,7 @@ func TestALeaderWhoseControllersFailEnds(t *testing.T) {
 // that a hub has acknowledged is lost, another leader takes over at once, and clients come
 // back to the replica that was away.
 func TestReplicasRestartOneByOne(t *testing.T) {
-	etcd, _ := externalEtcd(t, 3)
+	etcd, _ := testetcd.Start(t, 3)
 	key := filepath.Join(t.TempDir(), "replica.key")
 	testkit.Must(t, os.WriteFile(key, []byte(strings.Repeat("k", 64)), 0o600))
 	var replicas [3]hub.Options

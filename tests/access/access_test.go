@@ -25,9 +25,10 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
-// access is what jo has asked for.
+// access is what a user, mostly jo, has asked for.
 type access struct {
 	t       testing.TB
+	user    string
 	member  *member
 	keys    keys.Keys
 	request *v1alpha1.AccessRequest
@@ -41,20 +42,26 @@ func ask(t testing.TB, m *member, mode v1alpha1.AccessMode) *access {
 
 func askIn(t testing.TB, tenant string, m *member, mode v1alpha1.AccessMode) *access {
 	t.Helper()
+	return askAs(t, jo, tenant, m, mode)
+}
+
+// askAs is askIn as another user.
+func askAs(t testing.TB, user, tenant string, m *member, mode v1alpha1.AccessMode) *access {
+	t.Helper()
 	k, err := keys.NewKeys()
 	testkit.Must(t, err)
-	a := &access{t: t, member: m, keys: k, request: &v1alpha1.AccessRequest{
+	a := &access{t: t, user: user, member: m, keys: k, request: &v1alpha1.AccessRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant, GenerateName: "jo-"},
 		Spec:       v1alpha1.AccessRequestSpec{LogicalCloud: "prod", ManagedCluster: m.name, Mode: mode, ExpirationSeconds: 3600},
 	}}
 	if mode != v1alpha1.AccessToken {
-		a.request.Spec.Request, err = useraccess.NewRequest(k.Certificate, hubID(t), jo)
+		a.request.Spec.Request, err = useraccess.NewRequest(k.Certificate, hubID(t), user)
 		testkit.Must(t, err)
 	}
 	if mode != v1alpha1.AccessCertificate {
 		a.request.Spec.SealTo = k.Token.PublicKey().Bytes()
 	}
-	testkit.Must(t, hub.as(t, jo).Create(t.Context(), a.request))
+	testkit.Must(t, hub.as(t, user).Create(t.Context(), a.request))
 	return a
 }
 
@@ -67,7 +74,7 @@ func hubID(t testing.TB) string {
 
 func (a *access) read() {
 	a.t.Helper()
-	testkit.Must(a.t, hub.as(a.t, jo).Get(a.t.Context(), client.ObjectKeyFromObject(a.request), a.request))
+	testkit.Must(a.t, hub.as(a.t, a.user).Get(a.t.Context(), client.ObjectKeyFromObject(a.request), a.request))
 }
 
 // waits waits for the reason of the condition Issued while there is no access.

@@ -291,7 +291,7 @@ func open(t testing.TB, a *access) opened {
 	t.Helper()
 	c, id, err := connect(t, a, hub.config(jo))
 	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, a.member.agent.Log(), hub.log())
+		t.Fatalf("%v\n%+v\n%s\n%s", err, credentialOf(t, a).Spec.Tunnels, a.member.agent.Log(), hub.log())
 	}
 	t.Cleanup(c.Close)
 	return opened{c, id}

@@ -139,6 +139,8 @@ func refuse(w http.ResponseWriter, err error) {
 	if !errors.As(err, &status) {
 		status = apierrors.NewInternalError(err)
 	}
+	// The next attempt may reach another replica, by a connection of its own.
+	w.Header().Set("Connection", "close")
 	extension.Refuse(w, status)
 }
 
