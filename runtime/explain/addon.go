@@ -196,6 +196,9 @@ func (f *AddOnFacts) conditions() []Cause {
 		{"Degraded", metav1.ConditionTrue, Problem, "The add-on's manager says that it is degraded.", f.pods()},
 	} {
 		if c := meta.FindStatusCondition(a.Status.Conditions, x.kind); c != nil && c.Status == x.status {
+			if strings.HasPrefix(c.Message, addon.MessageRenderFailed) {
+				x.next = hub // there is no work yet
+			}
 			out = append(out, Cause{Level: x.level, Summary: x.summary, Evidence: []string{says(c, f.Now)},
 				Next: x.next})
 		}

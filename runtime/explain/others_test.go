@@ -361,6 +361,11 @@ func TestAddOn(t *testing.T) {
 				*changed(web("Applied=False"), func(w *workv1.ManifestWork) { w.Name = "bad" })}},
 			Problem, []string{"manifests could not be", "muster explain work paris/bad"},
 		},
+		"manifests that can't be made": {
+			AddOnFacts{AddOn: metrics("ManifestApplied=False/x/" + addon.MessageRenderFailed + "no REGION"),
+				Works: []workv1.ManifestWork{*web("Applied=True", "Available=True")}},
+			Problem, []string{"no REGION", "correct what the message names, on the hub", "!explain work"},
+		},
 		"a silent agent": {
 			AddOnFacts{AddOn: metrics("Available=Unknown/" + cluster.ReasonLeaseUpdateStopped), Cluster: paris(true,
 				isAccepted, isJoined, isSilent)},

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/suggest"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/attribute"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/crud"
 	"github.com/muster-fleet/terraform-provider-muster/provider/internal/base/kube"
@@ -131,13 +132,39 @@ func validateTemplate(ctx context.Context, config tfsdk.Config, diags *diag.Diag
 	}
 	rules := templateRules()
 	if workload.Overridden(values) {
-		rules = rules.FilledIn(override.HasPlaceholder) // it may become a number
+		rules = withValues(rules, workload.ValueNames(values))
 	}
 	diags.Append(content.Check(rules)...)
 	// Namespaces of objects may be others in a cluster, so that options are not matched.
 	manifestwork.CheckOptions(ctx, config, workload.None(), diags)
 	checkRegistrations(path.Root("registration"), registrations, diags)
 	workload.CheckOverride(values, diags)
+}
+
+// withValues are rules for a template that has values of these names: a text with a placeholder
+// may become a number, and a variable that is nearly called like one is probably that.
+func withValues(rules workload.Rules, names []string) workload.Rules {
+	each := rules.Each
+	rules = rules.FilledIn(override.HasPlaceholder)
+	rules.Each = func(object workload.Object, secret bool) (problems, warnings []string) {
+		problems, warnings = each(object, secret)
+		if secret {
+			return problems, warnings
+		}
+		seen := map[string]bool{}
+		for _, found := range placeholderText.FindAllSubmatch(object.JSON, -1) {
+			name := string(found[1])
+			meant := suggest.Name(name, names)
+			if seen[name] || meant == "" || meant == name || samples()[name] != "" {
+				continue
+			}
+			seen[name] = true
+			warnings = append(warnings, fmt.Sprintf("{{%s}} is none of values, and is left out unless a deployment "+
+				"configuration has such a variable; did you mean {{%s}}?", name, meant))
+		}
+		return problems, warnings
+	}
+	return rules
 }
 
 // planTemplate keeps the objects' old wording where the new one means the same, and lists

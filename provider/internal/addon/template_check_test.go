@@ -85,6 +85,26 @@ func TestObjectsOfTemplates(t *testing.T) {
 	}
 }
 
+// A variable that is nearly called like a value is named; one of a configuration may be
+// anything else.
+func TestVariablesBesideValues(t *testing.T) {
+	for text, want := range map[string]string{
+		"{{REGION}} {{CLUSTER_NAME}} {{LEVEL}}": "",
+		"in {{REGON}} or {{REGON}}": "{{REGON}} is none of values, and is left out unless a deployment configuration " +
+			"has such a variable; did you mean {{REGION}}?",
+	} {
+		content := workload.None()
+		content.Manifests = attribute.StringListValue([]string{fill(sampleConfigMap, "", `"`+text+`"`)})
+		diags := content.Check(withValues(templateRules(), []string{"REGION", "SIZE"}))
+		switch {
+		case want == "" && len(diags) > 0, diags.HasError():
+			t.Errorf("%s: got %v", text, diags)
+		case want != "" && (len(diags) != 1 || strings.Count(diags[0].Detail(), want) != 1):
+			t.Errorf("%s: got %v, want %s", text, diags, want)
+		}
+	}
+}
+
 func TestAnObjectTwiceInATemplate(t *testing.T) {
 	content := workload.None()
 	one := `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"{{NAME}}"}}`

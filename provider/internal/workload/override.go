@@ -168,6 +168,18 @@ func Overridden(values attribute.Values) bool {
 	return values.IsSet("values") || values.IsSet("overrides")
 }
 
+// ValueNames are the names of the values of a resource, as far as they are known.
+func ValueNames(values attribute.Values) (names []string) {
+	object := &metav1.ObjectMeta{}
+	if attribute.Known(values["values"]) {
+		PutOverride(values, object)
+	}
+	for _, v := range inlineOverride[metav1.Object](object).Values {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
 // CheckOverride refuses an override that the hub would refuse, as far as it is known.
 func CheckOverride(values attribute.Values, diags *diag.Diagnostics) {
 	for _, name := range []string{"values", "overrides"} {
