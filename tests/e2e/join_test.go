@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func admin(t *testing.T, m fleet.Member) side {
 // all that it takes.
 func join(t *testing.T, hub, managed side, name, image string) {
 	t.Helper()
-	bootstrap := accept(t, hub, name, "e2e000")
+	bootstrap := accept(t, hub, name, fmt.Sprintf("e%05d", crc32.ChecksumIEEE([]byte(name))%100_000))
 	for _, o := range klusterlet.Render(klusterlet.Options{ClusterName: name, AgentOptions: v1alpha1.AgentOptions{Image: image, UserAccess: true}, BootstrapKubeconfig: bootstrap}) {
 		create(t, managed, o)
 	}
