@@ -210,15 +210,23 @@ func checkClusters(ctx context.Context, p crud.Previewing[addOnTemplate]) {
 	what := fmt.Sprintf("add-on template %q", p.Object.Name)
 	workload.CheckClusters(ctx, p, what, clusters, func(mc *clusterv1.ManagedCluster) error {
 		in := template.Input{Cluster: mc, AddOn: used[mc.Name]}
-		if of, err := template.ReferencesOf(in.AddOn); err == nil && of.Config != nil {
-			in.Config = &v1alpha1.AddOnDeploymentConfig{}
-			if p.Client.Get(ctx, in.Config, of.Config.Namespace, of.Config.Name) != nil {
-				return nil // its variables may be what the cluster needs
-			}
+		if !readConfig(ctx, p.Client, &in) {
+			return nil // its variables may be what the cluster needs
 		}
 		_, err := parsed.RenderFor(ctx, own, in)
 		return err
 	})
+}
+
+// readConfig reads the deployment configuration of an add-on in a cluster, if it has one. It
+// reports whether it is known.
+func readConfig(ctx context.Context, client *kube.Client, in *template.Input) bool {
+	of, err := template.ReferencesOf(in.AddOn)
+	if err != nil || of.Config == nil {
+		return err == nil
+	}
+	in.Config = &v1alpha1.AddOnDeploymentConfig{}
+	return client.Get(ctx, in.Config, of.Config.Namespace, of.Config.Name) == nil
 }
 
 // What is wrong with the objects of a template, as far as a configuration shows it.
