@@ -102,8 +102,7 @@ func templateTable() attribute.Table[addOnTemplate] {
 			func(t addOnTemplate) *string { return &t.Spec.AddonName }),
 		attribute.LabelsField[addOnTemplate]("Labels of the template."),
 		attribute.AnnotationsBeside[addOnTemplate](
-			"Annotations of the template. That of its override is `values` and "+
-				"`overrides`.",
+			"Annotations of the template. That of its override is `values` and `overrides`.",
 			map[string]string{muster.OverrideAnnotation: "use values and overrides"},
 		).
 			Importing(func(key string) bool {

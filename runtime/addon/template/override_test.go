@@ -119,8 +119,7 @@ func TestOverridesOfTemplates(t *testing.T) {
 				"placeholder"}, nil},
 		"no such manifest": {`{overrides: [{manifests: {kind: Secret}, type: Merge, patch: {}}]}`, "", west(nil, ""),
 			[]string{"the annotation muster-fleet.io/override: spec.overrides[0].manifests: there is no such " +
-				"manifest " +
-				"(kind Secret): the manifests are ConfigMap search, Indexer indexer"}, nil},
+				"manifest (kind Secret): the manifests are ConfigMap search, Indexer indexer"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := overridden(t, x.spec, x.config, x.cluster)
