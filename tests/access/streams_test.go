@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 )
 
@@ -32,6 +33,10 @@ import (
 func TestStreamsOfPods(t *testing.T) {
 	const behind, pod = "team-s", "web"
 	clouds(t, behind)
+	t.Cleanup(func() { // so that the cloud takes no namespace in the clusters of other tests
+		p := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Namespace: behind, Name: chosen}}
+		_ = hub.admin(t).Delete(context.Background(), p)
+	})
 	m := prepare(t, "streaming", chosen)
 	m.startWith("--user-access", "--tunnels")
 	askIn(t, behind, m, v1alpha1.AccessCertificate).has()

@@ -20,7 +20,9 @@ import (
 	"github.com/coder/websocket"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
@@ -173,6 +175,11 @@ func (r *Relay) record(ctx context.Context, of v1alpha1.RequestReference, reason
 	return client.IgnoreNotFound(r.Client.Create(ctx, e)) // the namespace may be gone
 }
 
+// contention is how the entries of a credential are written while the ends of many tunnels come
+// to several replicas at once, as after a crash of one: for some seconds, and then the end tries
+// again.
+var contention = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Jitter: 0.5, Steps: 12}
+
 // change changes the entries of a credential as they are stored now.
 func (r *Relay) change(
 	ctx context.Context,
@@ -180,13 +187,16 @@ func (r *Relay) change(
 	change func(*v1alpha1.ClusterCredential) bool,
 ) (*v1alpha1.ClusterCredential, error) {
 	c := &v1alpha1.ClusterCredential{}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retry.RetryOnConflict(contention, func() error {
 		if err := r.Client.Get(ctx, name, c); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		_, err := patch.Object(ctx, r.Client, c, func() bool { return change(c) })
 		return err
 	})
+	if apierrors.IsConflict(err) {
+		err = apierrors.NewServiceUnavailable("many tunnels of this access change at once: try again")
+	}
 	return c, err
 }
 
