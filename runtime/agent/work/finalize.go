@@ -66,12 +66,12 @@ func (a *agent) finalizeWork(ctx context.Context, mw *workv1.ManifestWork) error
 	return nil // the end of the AppliedManifestWork queues this work again
 }
 
-// reportDeletion says that a work is being deleted and, once that is known, what
-// it waits for.
+// reportDeletion says that a work is being deleted, and what it waits for. Most deletions end
+// before there is anything to wait for, and need no report.
 func (a *agent) reportDeletion(ctx context.Context, mw *workv1.ManifestWork, applied string) error {
 	held, known := a.memory.Remaining(applied)
-	if !known && meta.IsStatusConditionTrue(mw.Status.Conditions, apiwork.ConditionDeleting) {
-		return nil // said before a restart
+	if !known {
+		return nil
 	}
 	status := *mw.Status.DeepCopy()
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
@@ -109,7 +109,9 @@ func (a *agent) reconcileApplied(ctx context.Context, r reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	pending, err := a.removeAll(ctx, amw, amw.Status.AppliedResources)
-	if len(pending) > 0 && a.memory.SetRemainders(name, pending) && strings.HasPrefix(name, a.hubHash+"-") {
+	waits := len(pending) > 0 || err != nil
+	if waits && a.memory.SetRemainders(name, append([]report.Remainder{}, pending...)) &&
+		strings.HasPrefix(name, a.hubHash+"-") {
 		a.works.Add(amw.Spec.ManifestWorkName) // which reports it
 	}
 	left := make([]workv1.AppliedManifestResourceMeta, 0, len(pending))

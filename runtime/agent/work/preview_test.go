@@ -29,9 +29,8 @@ import (
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
-// previews answers the previews of a fixture, through a way to the cluster that lets no
-// write through which is not a dry run.
-func (f *fixture) previews() (annotations func() string) {
+// servePreviews has the hub say that it serves previews.
+func (f *fixture) servePreviews() {
 	f.t.Helper()
 	info := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},
@@ -43,6 +42,13 @@ func (f *fixture) previews() (annotations func() string) {
 			f.t.Fatal(err)
 		}
 	}
+}
+
+// previews answers the previews of a fixture, through a way to the cluster that lets no
+// write through which is not a dry run.
+func (f *fixture) previews() (annotations func() string) {
+	f.t.Helper()
+	f.servePreviews()
 	ctx, cancel := context.WithCancel(context.Background())
 	f.changed = make(chan struct{}, 1)
 	local := env.Config("test-preview")
@@ -340,6 +346,7 @@ func TestPreviewOfWhatAPolicyRefuses(t *testing.T) {
 // An old preview has nobody who waits for it, and an upstream hub has none at all.
 func TestPreviewsThatNobodyWaitsFor(t *testing.T) {
 	f := newFixture(t)
+	f.servePreviews()
 	p := &v1alpha1.WorkPreview{ObjectMeta: metav1.ObjectMeta{Namespace: f.hub, Name: "old"}}
 	p.Spec = v1alpha1.WorkPreviewSpec{WorkName: "w", Work: specOf(f.configMap("one", "a"))}
 	f.must(f.client.Create(context.Background(), p))

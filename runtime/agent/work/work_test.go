@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -224,6 +225,38 @@ func TestDeletedWorkTakesItsObjectsAlongOrNot(t *testing.T) {
 	f.value("foreground", "")
 	if cm := f.value("orphan", "one"); len(cm.OwnerReferences) != 0 {
 		t.Errorf("the orphan has the owners %v", cm.OwnerReferences)
+	}
+}
+
+// A deletion that nothing holds up is one write of the agent: it lets the work go.
+func TestAQuickDeletionIsNotReported(t *testing.T) {
+	f := newFixture(t)
+	mw := f.create("w", nil, f.configMap("a", "one"), f.configMap("b", "two"))
+	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
+	hub, err := client.NewWithWatch(env.Config("test-watching"), client.Options{Scheme: f.client.Scheme()})
+	f.must(err)
+	works := &workv1.ManifestWorkList{}
+	f.must(hub.List(t.Context(), works, client.InNamespace(f.hub)))
+	seen, err := hub.Watch(t.Context(), &workv1.ManifestWorkList{}, client.InNamespace(f.hub),
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: works.ResourceVersion}})
+	f.must(err)
+	defer seen.Stop()
+	f.must(f.client.Delete(context.Background(), mw))
+	var events []string
+	for e := range seen.ResultChan() {
+		now, ok := e.Object.(*workv1.ManifestWork)
+		if !ok {
+			t.Fatalf("got %+v", e)
+		}
+		if c := meta.FindStatusCondition(now.Status.Conditions, apiwork.ConditionDeleting); c != nil {
+			t.Errorf("it reports %+v", c)
+		}
+		if events = append(events, string(e.Type)); e.Type == watch.Deleted {
+			break
+		}
+	}
+	if got := strings.Join(events, " "); got != "MODIFIED DELETED" { // as asked, and when it is gone
+		t.Errorf("the hub has seen %s", got)
 	}
 }
 
