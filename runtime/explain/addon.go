@@ -197,7 +197,7 @@ func (f *AddOnFacts) conditions() []Cause {
 	} {
 		if c := meta.FindStatusCondition(a.Status.Conditions, x.kind); c != nil && c.Status == x.status {
 			if strings.HasPrefix(c.Message, addon.MessageRenderFailed) {
-				x.next = hub // there is no work yet
+				x.next = hub // the works there are do not show it
 			}
 			out = append(out, Cause{Level: x.level, Summary: x.summary, Evidence: []string{says(c, f.Now)},
 				Next: x.next})

@@ -172,7 +172,7 @@ func Overridden(values attribute.Values) bool {
 func ValueNames(values attribute.Values) (names []string) {
 	object := &metav1.ObjectMeta{}
 	if attribute.Known(values["values"]) {
-		PutOverride(values, object)
+		PutOverride(attribute.Values{"values": values["values"]}, object)
 	}
 	for _, v := range inlineOverride[metav1.Object](object).Values {
 		names = append(names, v.Name)
@@ -242,10 +242,8 @@ func PlanOverride(ctx context.Context, r *crud.Resource, values attribute.Values
 			overrideAttribute(values),
 			"The hub has no overrides",
 			"The hub would give every cluster the objects as they are written, with their placeholders: it needs "+
-				"to be a "+
-				"muster hub with the feature gate WorkOverride, which is on by default. Leave out values and "+
-				"overrides, or use "+
-				"such a hub.",
+				"to be a muster hub with the feature gate WorkOverride, which is on by default. Leave out values "+
+				"and overrides, or use such a hub.",
 		)
 	}
 }
@@ -274,19 +272,19 @@ func CheckClusters[O kube.Object](
 	if len(without) == 0 {
 		return
 	}
+	p.Diagnostics.AddAttributeError(overrideAttribute(p.Values), "Clusters without their own content",
+		withoutText(what, without, len(seen)))
+}
+
+// listedClusters is how many clusters without a value an error lists, each with what it lacks.
+const listedClusters = 20
+
+// withoutText says which of some clusters lack a value. without has a line for each.
+func withoutText(what string, without []string, clusters int) string {
 	slices.Sort(without)
-	p.Diagnostics.AddAttributeError(
-		overrideAttribute(p.Values),
-		"Clusters without their own content",
-		fmt.Sprintf(
-			"%s could not give %d of %d selected clusters what they are to have:\n\n%s\n\nGive the clusters what "+
-				"is missing, give the value a default, or have the placement leave them out.",
-			attribute.Capitalize(what),
-			len(without),
-			len(seen),
-			attribute.JoinLines(text.First(without, shownClusters)),
-		),
-	)
+	return fmt.Sprintf("%s could not give %d of %d selected clusters what they are to have:\n\n%s\n\nGive the "+
+		"clusters what is missing, give the value a default, or have the placement leave them out.",
+		attribute.Capitalize(what), len(without), clusters, attribute.JoinLines(text.First(without, listedClusters)))
 }
 
 // overrideAttribute is the attribute that is set of the two.
