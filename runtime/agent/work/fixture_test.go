@@ -3,6 +3,7 @@ package work_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -17,12 +18,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testenv"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/work"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/kinds"
+	apiwork "github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -129,6 +132,47 @@ func (f *fixture) create(name string, change func(*workv1.ManifestWorkSpec), man
 	}
 	f.must(f.client.Create(context.Background(), mw))
 	return mw
+}
+
+// createHeld creates a work as controllers of the hub do: with the agent's finalizer.
+func (f *fixture) createHeld(name string, manifests ...workv1.Manifest) *workv1.ManifestWork {
+	f.t.Helper()
+	mw := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+		Namespace: f.hub, Name: name, Finalizers: []string{apiwork.ManifestWorkFinalizer},
+	}}
+	mw.Spec.Workload.Manifests = manifests
+	f.must(f.client.Create(context.Background(), mw))
+	return mw
+}
+
+// version is a work as it was at some time, and what has become of it then.
+type version struct {
+	watch.Event
+	work *workv1.ManifestWork
+}
+
+// versions are those of the works on the hub from now on.
+func (f *fixture) versions() iter.Seq[version] {
+	f.t.Helper()
+	hub, err := client.NewWithWatch(env.Config("test-watching"), client.Options{Scheme: f.client.Scheme()})
+	f.must(err)
+	works := &workv1.ManifestWorkList{}
+	f.must(hub.List(f.t.Context(), works, client.InNamespace(f.hub)))
+	seen, err := hub.Watch(f.t.Context(), &workv1.ManifestWorkList{}, client.InNamespace(f.hub),
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: works.ResourceVersion}})
+	f.must(err)
+	f.t.Cleanup(seen.Stop)
+	return func(yield func(version) bool) {
+		for e := range seen.ResultChan() {
+			mw, ok := e.Object.(*workv1.ManifestWork)
+			if !ok {
+				f.t.Fatalf("got %+v", e)
+			}
+			if !yield(version{e, mw}) {
+				return
+			}
+		}
+	}
 }
 
 // update changes a work, however often its status changes meanwhile.

@@ -233,22 +233,11 @@ func TestAQuickDeletionIsNotReported(t *testing.T) {
 	f := newFixture(t)
 	mw := f.create("w", nil, f.configMap("a", "one"), f.configMap("b", "two"))
 	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
-	hub, err := client.NewWithWatch(env.Config("test-watching"), client.Options{Scheme: f.client.Scheme()})
-	f.must(err)
-	works := &workv1.ManifestWorkList{}
-	f.must(hub.List(t.Context(), works, client.InNamespace(f.hub)))
-	seen, err := hub.Watch(t.Context(), &workv1.ManifestWorkList{}, client.InNamespace(f.hub),
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: works.ResourceVersion}})
-	f.must(err)
-	defer seen.Stop()
+	next := f.versions()
 	f.must(f.client.Delete(context.Background(), mw))
 	var events []string
-	for e := range seen.ResultChan() {
-		now, ok := e.Object.(*workv1.ManifestWork)
-		if !ok {
-			t.Fatalf("got %+v", e)
-		}
-		if c := meta.FindStatusCondition(now.Status.Conditions, apiwork.ConditionDeleting); c != nil {
+	for e := range next {
+		if c := meta.FindStatusCondition(e.work.Status.Conditions, apiwork.ConditionDeleting); c != nil {
 			t.Errorf("it reports %+v", c)
 		}
 		if events = append(events, string(e.Type)); e.Type == watch.Deleted {
@@ -258,6 +247,40 @@ func TestAQuickDeletionIsNotReported(t *testing.T) {
 	if got := strings.Join(events, " "); got != "MODIFIED DELETED" { // as asked, and when it is gone
 		t.Errorf("the hub has seen %s", got)
 	}
+}
+
+// Works that controllers of the hub make have the finalizer from the start. All that the
+// agent writes for them is the status.
+func TestAWorkThatHasTheFinalizerIsWrittenOnce(t *testing.T) {
+	f := newFixture(t)
+	next := f.versions()
+	mw := f.createHeld("w", f.configMap("a", "one"))
+	f.wait(mw, apiwork.ConditionApplied, metav1.ConditionTrue)
+	var events []string
+	for e := range next {
+		events = append(events, string(e.Type))
+		if meta.IsStatusConditionTrue(e.work.Status.Conditions, apiwork.ConditionApplied) {
+			break
+		}
+	}
+	if got := strings.Join(events, " "); got != "ADDED MODIFIED" {
+		t.Errorf("the hub has seen %s", got)
+	}
+	f.must(f.client.Delete(context.Background(), mw))
+	f.gone(mw)
+	f.value("a", "")
+}
+
+// It goes, too, when it was deleted before the agent has seen it, so that there is nothing
+// in the cluster.
+func TestAWorkThatHasTheFinalizerGoesUnseen(t *testing.T) {
+	f := newFixture(t)
+	f.stop()
+	mw := f.createHeld("w", f.configMap("a", "one"))
+	f.must(f.client.Delete(context.Background(), mw))
+	f.start(work.Options{})
+	f.gone(mw)
+	f.value("a", "")
 }
 
 func TestWorkWaitsUntilItsObjectsAreGone(t *testing.T) {

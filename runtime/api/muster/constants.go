@@ -357,7 +357,7 @@ const TunnelAnnotation = "agent.open-cluster-management.io/tunnel"
 const UserAccessAnnotation = "agent.open-cluster-management.io/user-access"
 
 // WorkPreviewsAnnotation on a ManagedCluster says "true" when its agent answers
-// WorkPreviews. The agent writes it.
+// WorkPreviews. The agent writes it. It also shows that works are applied by muster's agent.
 const WorkPreviewsAnnotation = "agent.open-cluster-management.io/work-previews"
 
 // PreviewsAskedAnnotation on a ManagedCluster is the resource version of the latest

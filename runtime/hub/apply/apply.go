@@ -1,5 +1,6 @@
 // Package apply reads and writes objects of the hub: single ones, brought to a wanted state
-// by writing only what differs from a controller's cache, and many clusters' at a time.
+// by writing only what differs from a controller's cache, and many clusters' at a time. It
+// also creates works, so that their agents have little to write.
 package apply
 
 import (
@@ -14,10 +15,17 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/recovery"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
+	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
@@ -149,6 +157,23 @@ const (
 	// the same.
 	shownErrors = 3
 )
+
+// CreateWork creates a work. An agent adds its finalizer to a work before it applies
+// anything, which is a third of all writes until the work is reported. So a work for
+// a cluster that is available with an agent of muster has it from the start. Other clusters
+// may have no agent that would take it off.
+func CreateWork(ctx context.Context, c client.Client, w *workv1.ManifestWork) error {
+	key := client.ObjectKey{Name: w.Namespace}
+	mc, err := Read(ctx, c, key, &clusterv1.ManagedCluster{}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return err
+	}
+	if mc != nil && mc.DeletionTimestamp.IsZero() && mc.Annotations[muster.WorkPreviewsAnnotation] == "true" &&
+		meta.IsStatusConditionTrue(mc.Status.Conditions, cluster.ConditionAvailable) {
+		controllerutil.AddFinalizer(w, work.ManifestWorkFinalizer)
+	}
+	return c.Create(ctx, w)
+}
 
 // Parallel calls do for 0 to n-1, some at a time, and joins the first errors in that
 // order. A panic of do is the error of that call.

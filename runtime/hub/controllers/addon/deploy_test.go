@@ -17,8 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	clusterv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1alpha1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 )
 
@@ -68,6 +71,24 @@ func (f *fleet) settle() {
 		}
 	}
 	f.Fatal("the controllers write again and again")
+}
+
+// The agent of muster, which is there, has one write less for such a work.
+func TestWorksForAgentsOfMusterHaveTheirFinalizer(t *testing.T) {
+	f := newFleet(t, "a b")
+	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: f.full("a")}}
+	f.Merge(mc, `{"metadata":{"annotations":{%q:"true"}}}`, muster.WorkPreviewsAnnotation)
+	f.Report(mc, `{"status":{"conditions":[{"type":%q,"status":"True","reason":"Test","message":"",
+		"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, cluster.ConditionAvailable)
+	f.templated("a b", configMap)
+	for _, where := range []string{"a", "b"} {
+		f.settle()
+		w := f.mustHaveWorks(where, "addon-A-deploy-0")["addon-A-deploy-0"]
+		if held := slices.Equal(w.Finalizers, []string{work.ManifestWorkFinalizer}); held != (where == "a") {
+			t.Errorf("the work in %s has the finalizers %q", where, w.Finalizers)
+		}
+		f.apply(where, true)
+	}
 }
 
 // worksIn are the works in the namespace of a cluster, by their names.

@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1beta1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1beta1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -29,6 +31,24 @@ func TestEverySelectedClusterGetsAWork(t *testing.T) {
 	}
 	if set := w.set(); !slices.Equal(set.Finalizers, []string{work.ReplicaSetFinalizer}) {
 		t.Errorf("the set's finalizers are %v", set.Finalizers)
+	}
+}
+
+// The agent of muster, which is there, has one write less for such a work.
+func TestWorksForAgentsOfMusterHaveTheirFinalizer(t *testing.T) {
+	w := newSet(t, "a b", "0:a,b")
+	w.Merge(w.cluster("a"), `{"metadata":{"annotations":{%q:"true"}}}`, muster.WorkPreviewsAnnotation)
+	w.Report(w.cluster("a"), `{"status":{"conditions":[{"type":%q,"status":"True","reason":"Test","message":"",
+		"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, cluster.ConditionAvailable)
+	w.reconcile()
+	w.mustDeliver("a/p=1 b/p=1")
+	for _, mw := range w.works() {
+		if held := slices.Equal(mw.Finalizers, []string{work.ManifestWorkFinalizer}); held != (mw.Namespace == w.full("a")) {
+			t.Errorf("the work in %s has the finalizers %q", mw.Namespace, mw.Finalizers)
+		}
+	}
+	if n := w.writes.During(func() { w.reconcile() }); n != 0 {
+		t.Errorf("%d more writes", n)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/limits"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
 )
 
@@ -69,7 +70,7 @@ func (c *Controller) patch(ctx context.Context, change works.Change) (*workv1.Ma
 // somebody else, or the cache is behind.
 func (c *Controller) create(ctx context.Context, change works.Change) error {
 	w := change.Want.DeepCopy()
-	err := c.client.Create(ctx, w)
+	err := apply.CreateWork(ctx, c.client, w)
 	switch {
 	case err == nil, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil // or the cluster is being removed

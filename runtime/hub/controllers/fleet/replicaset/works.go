@@ -155,7 +155,7 @@ func (c *Controller) create(
 	w := &workv1.ManifestWork{Spec: spec}
 	w.Namespace, w.GenerateName, w.Labels = cluster, set.Name, labelsOf(set, placement)
 	markWriteOnly(w, set)
-	err = c.client.Create(ctx, w)
+	err = apply.CreateWork(ctx, c.client, w)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, nil // the cluster is being removed, and its placements will change
