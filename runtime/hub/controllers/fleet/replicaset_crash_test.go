@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,6 +94,96 @@ func TestDeletionFindsWhatTheCacheHasNotHeardOf(t *testing.T) {
 	w.mustDeliver("")
 	if w.remains() {
 		t.Error("the set is still there")
+	}
+}
+
+// asked is a reader that counts how often it was asked for all works of a set.
+type asked struct {
+	client.Reader
+	times *int
+}
+
+func (a asked) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	*a.times++
+	return a.Reader.List(ctx, list, options...)
+}
+
+// witnessed has another controller take over, which is the first that sees the set, and whose
+// cache shows no works yet. It counts how often that asks the server for all works.
+func (w *replicaSetWorld) witnessed(c client.Client) (times *int) {
+	times = new(int)
+	w.controller = replicaset.NewController(c, asked{w.counting, times}, w.events, w.clock, replicaset.Options{})
+	w.controller.ReadWorksFrom(frozen{w.counting, &workv1.ManifestWorkList{}})
+	return times
+}
+
+// A controller knows what it has written itself. It waits until the cache shows that, and
+// does not ask the server for the works of all sets.
+func TestAControllerWaitsForItsOwnWrites(t *testing.T) {
+	w := newSet(t, "a b", "0:a,b")
+	times := w.witnessed(w.counting)
+	w.reconcile()
+	w.version("2")
+	for range 2 {
+		if r := w.reconcile(); r.RequeueAfter == 0 {
+			t.Error("nobody looks again")
+		}
+		w.mustDeliver("a/p=1 b/p=1")
+		w.step(time.Minute)
+	}
+	w.controller.ReadWorksFrom(w.counting)
+	w.reconcile()
+	w.mustDeliver("a/p=2 b/p=2")
+	w.place("p", "0:b")
+	w.reconcile()
+	w.mustDeliver("b/p=2")
+	w.deleteSet()
+	w.reconcile()
+	w.mustDeliver("")
+	if w.remains() || *times != 0 {
+		t.Errorf("the set is still there: %t; the server was asked for all works %d times", w.remains(), *times)
+	}
+}
+
+// The cache never shows a work that somebody has deleted before it could.
+func TestAWorkThatTheCacheNeverShowsIsMadeAgain(t *testing.T) {
+	w := newSet(t, "a b", "0:a,b")
+	times := w.witnessed(w.counting)
+	w.reconcile()
+	for _, mw := range w.works() {
+		w.Must(w.Delete(t.Context(), &mw))
+	}
+	w.reconcile()
+	w.mustDeliver("")
+	w.step(time.Minute)
+	w.reconcile()
+	w.mustDeliver("a/p=1 b/p=1")
+	if *times != 0 {
+		t.Errorf("the server was asked for all works %d times", *times)
+	}
+}
+
+// unanswered is a client whose creations are carried out, and not answered.
+type unanswered struct{ client.Client }
+
+func (u unanswered) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+	if err := u.Client.Create(ctx, o, options...); err != nil {
+		return err
+	}
+	return errKilled
+}
+
+// Where no answer came to a write, only the server knows whether there is a work.
+func TestACreationWithoutAnAnswerMakesNoSecondWork(t *testing.T) {
+	w := newSet(t, "a b", "0:a,b")
+	times := w.witnessed(unanswered{w.counting})
+	if _, err := w.pass(); !errors.Is(err, errKilled) {
+		t.Fatalf("the pass ends with %v", err)
+	}
+	w.reconcile()
+	w.mustDeliver("a/p=1 b/p=1")
+	if *times == 0 {
+		t.Error("the server was not asked for all works")
 	}
 }
 

@@ -86,6 +86,7 @@ type Controller struct {
 	overrides bool
 	limit     int
 	rendered  rendered
+	known     known
 }
 
 // Options say how rollouts proceed.
@@ -162,6 +163,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		if apierrors.IsNotFound(err) {
 			c.awaited.Remember(r.NamespacedName, nil)
 			c.rendered.forget(r.NamespacedName)
+			c.known.forget(r.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -174,6 +176,7 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 		if err != nil || !written {
 			return reconcile.Result{}, ignoreOutdated(err)
 		}
+		c.known.begin(set) // nobody has made works of it before
 	}
 	if problem, ok := invalidName(set); ok {
 		return reconcile.Result{}, c.reportInvalidName(ctx, set, problem)
@@ -184,12 +187,12 @@ func (c *Controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	}
 	c.awaited.Remember(r.NamespacedName, append(s.refused(), s.contents.without()...))
 	p := decide(s, c.clock.Now(), c.needsProgressing)
-	if len(p.writes) > 0 {
-		behind, err := c.behind(ctx, s)
+	if len(p.writes) > 0 || c.known.of(set).awaits() {
+		behind, err := c.behind(ctx, set, s.works)
 		if err != nil {
 			return reconcile.Result{}, fmt.Errorf("see whether the works of the ManifestWorkReplicaSet %s are known: %w", r.NamespacedName, err)
 		}
-		if behind {
+		if behind && len(p.writes) > 0 {
 			return reconcile.Result{RequeueAfter: catchUp}, nil
 		}
 	}
@@ -303,16 +306,24 @@ func (c *Controller) finalize(ctx context.Context, set *workv1alpha1.ManifestWor
 
 // deleteWorks deletes the works of a set, and reports whether any are left.
 func (c *Controller) deleteWorks(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) (left bool, err error) {
-	known, err := c.cached(ctx, set)
+	works, err := c.cached(ctx, set)
 	if err != nil {
 		return false, err
 	}
 	living := func(w *workv1.ManifestWork) bool { return w.DeletionTimestamp.IsZero() }
-	if len(known) > 0 && !slices.ContainsFunc(known, living) && set.Spec.CascadeDeletionPolicy == workv1alpha1.CascadeDeletionPolicyForeground {
+	if len(works) > 0 && !slices.ContainsFunc(works, living) && set.Spec.CascadeDeletionPolicy == workv1alpha1.CascadeDeletionPolicyForeground {
 		return true, nil // all of them are being deleted
 	}
-	// Only the server knows that there are no more: the cache may not have the
-	// newest yet, and nothing would delete it once the set is gone.
+	// The cache may not have the newest yet, and nothing would delete that once the set is
+	// gone.
+	behind, err := c.behind(ctx, set, works)
+	if err != nil {
+		return false, err
+	}
+	if !behind {
+		gone := slices.DeleteFunc(slices.Clone(works), func(w *workv1.ManifestWork) bool { return !living(w) })
+		return len(works) > 0, c.deleteAll(ctx, keysOf(gone))
+	}
 	there, err := c.onServer(ctx, set)
 	if err != nil {
 		return false, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,32 +66,6 @@ func labelsOf(set *workv1alpha1.ManifestWorkReplicaSet, placement string) map[st
 	return labels
 }
 
-// behind reports whether the snapshot's works are other than those on the server.
-//
-// What to write depends on which clusters have the template. A cache that lacks
-// the last writes, by this process or by one that was killed in the middle, would
-// lead to a second work for a cluster, since works have generated names, or to
-// one cluster more than the strategy allows.
-func (c *Controller) behind(ctx context.Context, s snapshot) (bool, error) {
-	there, err := c.onServer(ctx, s.set)
-	if err != nil {
-		return false, err
-	}
-	if len(there) != len(s.works) {
-		return true, nil
-	}
-	generations := map[types.UID]int64{}
-	for i := range there {
-		generations[there[i].UID] = there[i].Generation
-	}
-	for _, w := range s.works {
-		if g, ok := generations[w.UID]; !ok || g != w.Generation {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // cached are the works of a set that the cache has. Nobody may change them.
 func (c *Controller) cached(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) ([]*workv1.ManifestWork, error) {
 	list := &workv1.ManifestWorkList{}
@@ -120,6 +95,7 @@ func (c *Controller) carryOut(ctx context.Context, set *workv1alpha1.ManifestWor
 	// First what is to go: a work may have moved to another placement.
 	err := c.deleteAll(ctx, keysOf(p.deletes))
 	written := make([]*workv1.ManifestWork, len(p.writes))
+	var unsure atomic.Bool
 	failed := apply.Parallel(len(p.writes), func(i int) (err error) {
 		w := p.writes[i]
 		if w.work == nil {
@@ -127,9 +103,24 @@ func (c *Controller) carryOut(ctx context.Context, set *workv1alpha1.ManifestWor
 		} else {
 			written[i], err = c.update(ctx, set, p.template, w.work, p.outcomes[w.placement].name)
 		}
+		if err != nil && !refused(err) {
+			unsure.Store(true)
+		}
 		return err
 	})
+	if unsure.Load() {
+		c.known.forget(client.ObjectKeyFromObject(set))
+	}
+	account, now := c.known.of(set), c.clock.Now()
+	if err == nil {
+		for _, w := range p.deletes {
+			account.wrote(w, 0, now)
+		}
+	}
 	for i, w := range p.writes {
+		if written[i] != nil {
+			account.wrote(written[i], written[i].Generation, now)
+		}
 		o := &p.outcomes[w.placement]
 		had := false
 		for j := range o.works {
