@@ -79,6 +79,7 @@ var allFaults = []fault{
 		clear(of)
 		return nil
 	}), startAgent},
+	{"the agent's machine starts with a wrong clock", "agent", startWrong, startRight},
 	{"connections to the hub break", "network", toHub((*link).cut), nil},
 	{"the hub can't be reached", "network", toHub((*link).close), toHub((*link).heal)},
 	{"the network to the hub is slow", "network", toHub((*link).slow), toHub((*link).heal)},

@@ -41,6 +41,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/crds"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
@@ -98,7 +100,8 @@ type member struct {
 	cluster          *memcluster.Cluster
 	client           client.Client
 	agent            *testhub.Process
-	toHub, toCluster *link // the agent's networks
+	bootstrap        string // the kubeconfig that it joins by
+	toHub, toCluster *link  // the agent's networks
 	server           *refuser
 }
 
@@ -240,7 +243,7 @@ func (l *lab) onboard() {
 	server := httptest.NewServer(m.server)
 	l.t.Cleanup(server.CloseClientConnections)
 	m.toHub, m.toCluster = newLink(l.t, l.addresses()...), newLink(l.t, address(l.t, server.URL))
-	bootstrap := l.kubeconfig(kubeconfig.Config{
+	m.bootstrap = l.kubeconfig(kubeconfig.Config{
 		Cluster: "hub", User: "bootstrap", Server: "https://" + m.toHub.address(), CAData: l.ca, Token: token.String(),
 	})
 	local := l.kubeconfig(kubeconfig.Config{
@@ -248,8 +251,8 @@ func (l *lab) onboard() {
 	})
 	// What is left of a work that went before the agent had a finalizer on it goes after
 	// the grace period, of an hour by default.
-	m.agent, err = testhub.StartAgent(l.muster, m.name, bootstrap, local,
-		"--appliedmanifestwork-eviction-grace-period", "5s")
+	m.agent, err = testhub.StartAgent(l.muster, m.name, m.bootstrap, local,
+		"--appliedmanifestwork-eviction-grace-period", "5s", "--user-access")
 	testkit.Must(l.t, err)
 	l.t.Cleanup(func() { _ = m.agent.Kill() })
 	l.members = append(l.members, m)
@@ -318,7 +321,8 @@ func (l *lab) converged() error {
 	defer cancel()
 	clusters, works := &clusterv1.ManagedClusterList{}, &workv1.ManifestWorkList{}
 	sets, addOns := &workv1alpha1.ManifestWorkReplicaSetList{}, &addonv1alpha1.ManagedClusterAddOnList{}
-	for _, list := range []client.ObjectList{clusters, works, sets, addOns} {
+	clouds := &v1alpha1.LogicalCloudList{}
+	for _, list := range []client.ObjectList{clusters, works, sets, addOns, clouds} {
 		if err := l.admin.List(ctx, list); err != nil {
 			return err
 		}
@@ -351,7 +355,11 @@ func (l *lab) converged() error {
 			return fmt.Errorf("the add-on in %s is not available: %+v", a.Namespace, a.Status.Conditions)
 		}
 	}
+	l.readClouds(clouds.Items, read)
 	for _, w := range works.Items {
+		if w.Labels[muster.LogicalCloudLabel] != "" {
+			continue // letIn looks at what it brings
+		}
 		c := contentOf(w.Spec)
 		maps.Copy(want[w.Namespace], c)
 		of := cmp.Or(w.Labels[work.ReplicaSetLabel], w.Labels[cluster.AddOnNameLabel])
@@ -375,6 +383,9 @@ func (l *lab) converged() error {
 		return err
 	}
 	if err := l.carriedOut(ctx, works.Items, want); err != nil {
+		return err
+	}
+	if err := l.letIn(ctx, clouds.Items, group); err != nil {
 		return err
 	}
 	l.model.settle(l.round, read)
@@ -422,6 +433,7 @@ func (l *lab) reported(
 	for _, c := range clusters {
 		for _, kind := range []string{
 			cluster.ConditionHubAccepted, cluster.ConditionJoined, cluster.ConditionAvailable,
+			cluster.ConditionClockSynced,
 		} {
 			if !meta.IsStatusConditionTrue(c.Status.Conditions, kind) {
 				return fmt.Errorf("%s of the cluster %s is not True: %+v", kind, c.Name, c.Status.Conditions)
@@ -431,6 +443,9 @@ func (l *lab) reported(
 	for _, w := range works {
 		if !w.DeletionTimestamp.IsZero() {
 			return fmt.Errorf("the work %s/%s is still being deleted", w.Namespace, w.Name)
+		}
+		if w.Labels[muster.LogicalCloudLabel] != "" {
+			continue // it may look for something that is not there
 		}
 		for _, kind := range []string{work.ConditionApplied, work.ConditionAvailable} {
 			c := meta.FindStatusCondition(w.Status.Conditions, kind)

@@ -24,14 +24,18 @@ import (
 // members is how many members the etcd of several hubs has.
 const members = 3
 
-// TestMain runs a member of an etcd instead of tests when it is called as one.
+// TestMain runs a member of an etcd, or an agent with a wrong clock, instead of tests when it
+// is called as one.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == testhub.StoreCommand {
-		if err := runMember(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	if len(os.Args) > 1 {
+		commands := map[string]func(args []string) error{testhub.StoreCommand: runMember, agentCommand: runAgent}
+		if run := commands[os.Args[1]]; run != nil {
+			if err := run(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	os.Exit(m.Run())
 }

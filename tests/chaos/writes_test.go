@@ -61,13 +61,15 @@ func (l *lab) prepare() {
 
 // write lets a user write something.
 func (l *lab) write() {
-	switch n := l.rand.IntN(12); {
+	switch n := l.rand.IntN(14); {
 	case n < 6:
 		l.writeWork()
 	case n < 8:
 		l.writeSet()
 	case n < 10:
 		l.writeAddOn()
+	case n < 12:
+		l.writeCloud()
 	default:
 		l.writeGroup()
 	}

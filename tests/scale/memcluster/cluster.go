@@ -1,8 +1,9 @@
 // Package memcluster has managed clusters in memory: API servers that serve what the
 // agent asks, so that thousands of agents run in one process and what they cost is the
 // hub's alone. Nothing is checked (no schema, no admission, everybody may do everything),
-// nothing runs (a workload is complete as soon as it is written), and a server-side apply
-// is a merge that forgets who owns what.
+// nothing runs (a workload is complete as soon as it is written, and a certificate signed as
+// soon as its request is approved), and a server-side apply is a merge that forgets who owns
+// what.
 package memcluster
 
 import (

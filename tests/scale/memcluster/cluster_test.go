@@ -1,8 +1,16 @@
 package memcluster_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"testing"
+	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,6 +94,44 @@ func TestStatus(t *testing.T) {
 	if w.Spec.ManifestWorkName != "second" || len(w.Status.AppliedResources) != 1 || w.Generation != 2 {
 		t.Errorf("after a write of the spec: %s, %d resources, generation %d",
 			w.Spec.ManifestWorkName, len(w.Status.AppliedResources), w.Generation)
+	}
+}
+
+// A certificate request is signed once it is approved, as its maker is known.
+func TestCertificateRequest(t *testing.T) {
+	ctx, c := t.Context(), connect(t, memcluster.New())
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	testkit.Must(t, err)
+	asked, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: "jo"},
+	}, key)
+	testkit.Must(t, err)
+	r := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
+	r.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: asked})
+	r.Spec.ExpirationSeconds = ptr.To[int32](600)
+	tried := r.DeepCopy()
+	testkit.Must(t, c.Create(ctx, tried, client.DryRunAll))
+	if err := c.Get(ctx, client.ObjectKeyFromObject(r), r); !apierrors.IsNotFound(err) || tried.Spec.Username == "" {
+		t.Errorf("a dry run by %q has stored something: %v", tried.Spec.Username, err)
+	}
+	testkit.Must(t, c.Create(ctx, r))
+	if r.Spec.Username != tried.Spec.Username || len(r.Status.Certificate) > 0 {
+		t.Errorf("the request of %q is signed before it is approved: %s", r.Spec.Username, r.Status.Certificate)
+	}
+	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue,
+	}}
+	testkit.Must(t, c.SubResource("approval").Update(ctx, r))
+	testkit.Must(t, c.Get(ctx, client.ObjectKeyFromObject(r), r))
+	block, _ := pem.Decode(r.Status.Certificate)
+	if block == nil {
+		t.Fatalf("the approved request is not signed: %+v", r.Status)
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	testkit.Must(t, err)
+	left := time.Until(leaf.NotAfter)
+	if leaf.Subject.CommonName != "jo" || left > 10*time.Minute || left < 9*time.Minute {
+		t.Errorf("the certificate is for %s, until %s", leaf.Subject, leaf.NotAfter)
 	}
 }
 

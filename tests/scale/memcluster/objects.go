@@ -93,7 +93,8 @@ func (c *Cluster) resourceOf(gvk schema.GroupVersionKind) (schema.GroupVersionRe
 	return schema.GroupVersionResource{}, false
 }
 
-// complete sets the status that the cluster's controllers would come to.
+// complete sets what the API server and the cluster's controllers would come to: the status,
+// and who has made a certificate request.
 func complete(o *unstructured.Unstructured) {
 	status := map[string]any{}
 	switch o.GetKind() {
@@ -118,6 +119,9 @@ func complete(o *unstructured.Unstructured) {
 		status["conditions"] = []any{condition("Available")}
 	case "DaemonSet":
 		status["observedGeneration"] = o.GetGeneration()
+	case "CertificateSigningRequest":
+		sign(o)
+		return
 	case "Job":
 		status["succeeded"] = int64(1)
 		status["conditions"] = []any{condition("Complete")}

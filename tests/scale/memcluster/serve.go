@@ -398,6 +398,9 @@ func (c *Cluster) post(in call) ([]byte, error) {
 	case strings.HasSuffix(in.RequestInfo.Resource, "reviews"):
 		o.Object["status"] = map[string]any{"allowed": true}
 		return encode(o), nil
+	case in.http.URL.Query().Has("dryRun"):
+		complete(o)
+		return encode(o), nil
 	}
 	return in.one(c.create(in.GroupVersionResource, o))
 }
@@ -413,8 +416,9 @@ func (c *Cluster) put(in call) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		from, into := old.Object, o.Object // without a subresource the status stays
-		if in.Subresource == "status" {
+		// Without a subresource the status stays. An approval is in the status.
+		from, into := old.Object, o.Object
+		if in.Subresource != "" {
 			from, into = o.Object, old.Object
 			old.SetResourceVersion(o.GetResourceVersion())
 		}
