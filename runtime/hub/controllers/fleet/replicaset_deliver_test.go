@@ -43,7 +43,8 @@ func TestWorksForAgentsOfMusterHaveTheirFinalizer(t *testing.T) {
 	w.reconcile()
 	w.mustDeliver("a/p=1 b/p=1")
 	for _, mw := range w.works() {
-		if held := slices.Equal(mw.Finalizers, []string{work.ManifestWorkFinalizer}); held != (mw.Namespace == w.full("a")) {
+		held := slices.Equal(mw.Finalizers, []string{work.ManifestWorkFinalizer})
+		if held != (mw.Namespace == w.full("a")) {
 			t.Errorf("the work in %s has the finalizers %q", mw.Namespace, mw.Finalizers)
 		}
 	}

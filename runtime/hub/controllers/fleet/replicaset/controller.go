@@ -3,9 +3,10 @@
 // the template out by the placements' strategies.
 //
 // A pass reads a snapshot (the set, its placements with their decisions, its
-// works), plans from it alone what to write, writes, and reports. Nothing is
-// remembered between passes, so a restarted hub goes on where it was. The works name the set and the placement that they are for in two labels;
-// a cluster that two placements select has a work for either.
+// works), plans from it alone what to write, writes, and reports. What is remembered
+// between passes (known.go, contents.go) only saves reads and computing, so a restarted hub
+// goes on where it was. The works name the set and the placement that they are for in two
+// labels; a cluster that two placements select has a work for either.
 //
 // Where upstream's rollouts stall because nothing yields the condition
 // Progressing for a work, these go on: see rollout.OfWork.

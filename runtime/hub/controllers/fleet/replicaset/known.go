@@ -118,23 +118,25 @@ func (c *Controller) behind(
 // written.
 func (c *Controller) shows(ctx context.Context, have *workv1.ManifestWork, uid types.UID, w written) (bool, error) {
 	switch {
-	case have != nil && w.generation == 0:
-		return !have.DeletionTimestamp.IsZero(), nil
-	case have != nil:
-		return have.Generation >= w.generation, nil
-	case w.generation == 0:
+	case have == nil && w.generation == 0,
+		have != nil && w.generation == 0 && !have.DeletionTimestamp.IsZero(),
+		have != nil && w.generation > 0 && have.Generation >= w.generation:
 		return true, nil
 	case c.clock.Since(w.at) < catchUp:
 		return false, nil
 	}
-	// Somebody may have deleted it before the cache has seen it.
+	// The cache may never show it: somebody has deleted the work before, or the store was
+	// restored from a backup.
 	there := &metav1.PartialObjectMetadata{}
 	there.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWork"))
 	err := c.live.Get(ctx, w.NamespacedName, there)
-	if err != nil && !apierrors.IsNotFound(err) {
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
 		return false, fmt.Errorf("read the work %s: %w", w.NamespacedName, err)
+	case err != nil, there.UID != uid:
+		return have == nil, nil
 	}
-	return err != nil || there.UID != uid, nil
+	return have != nil && have.Generation == there.Generation, nil
 }
 
 // refused reports whether the server has said that it did not write. After any other error
