@@ -129,11 +129,10 @@ func (c *Controller) shows(ctx context.Context, have *workv1.ManifestWork, uid t
 	// restored from a backup.
 	there := &metav1.PartialObjectMetadata{}
 	there.SetGroupVersionKind(workv1.GroupVersion.WithKind("ManifestWork"))
-	err := c.live.Get(ctx, w.NamespacedName, there)
-	switch {
-	case err != nil && !apierrors.IsNotFound(err):
+	if err := client.IgnoreNotFound(c.live.Get(ctx, w.NamespacedName, there)); err != nil {
 		return false, fmt.Errorf("read the work %s: %w", w.NamespacedName, err)
-	case err != nil, there.UID != uid:
+	}
+	if there.UID != uid { // another one, or none
 		return have == nil, nil
 	}
 	return have != nil && have.Generation == there.Generation, nil
