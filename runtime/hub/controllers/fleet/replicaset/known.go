@@ -16,10 +16,10 @@ import (
 	workv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1alpha1"
 )
 
-// known says of which sets all works are known: the cache has them, but for what this
-// process has written since. To ask the server costs a look at the works of all sets, so
-// that is done once for a set, and only where another process may have made works. The zero
-// value knows nothing. It is safe for concurrent use.
+// known lists the sets whose works are all known: the cache has them, except for what this
+// process has written since. A question to the server costs a look at the works of all sets,
+// so it is asked once for a set, and only where another process may have made works. The
+// zero value knows no set. It is safe for concurrent use.
 type known struct {
 	mu   sync.Mutex
 	sets map[types.NamespacedName]*account
