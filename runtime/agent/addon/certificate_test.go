@@ -246,12 +246,10 @@ func TestDeletedOrSpoiltSecretIsReplaced(t *testing.T) {
 	f.addOn("a", forHub("u", "g"))
 	s := f.stored("a-hub-kubeconfig", nil)
 	f.must(f.Delete(f.ctx, s))
-	f.step(time.Minute) // not at once, as it was just had
-	next := f.stored("a-hub-kubeconfig", another(s))
+	next := f.storedLater("a-hub-kubeconfig", another(s)) // not at once, as it was just had
 	next.Data["tls.key"] = []byte("x")
 	f.must(f.Update(f.ctx, next))
-	f.step(time.Minute)
-	f.stored("a-hub-kubeconfig", another(next))
+	f.storedLater("a-hub-kubeconfig", another(next))
 }
 
 // The hub is asked no more when it has ten requests, however often the registration

@@ -324,19 +324,39 @@ func (f *fixture) secret(namespace, name string) *corev1.Secret {
 }
 
 // stored waits for a Secret in the namespace install that passes a check.
-func (f *fixture) stored(name string, check func(*corev1.Secret) error) *corev1.Secret {
+func (f *fixture) stored(name string, check func(*corev1.Secret) error) (s *corev1.Secret) {
 	f.t.Helper()
-	var s *corev1.Secret
-	f.eventually(func() error {
-		if s = f.secret(f.install, name); s == nil {
-			return fmt.Errorf("there is no Secret %s", name)
-		}
-		if check == nil {
-			return nil
-		}
-		return check(s)
+	f.eventually(func() (err error) {
+		s, err = f.has(name, check)
+		return err
 	})
 	return s
+}
+
+// storedLater is stored while the clock moves on, minute by minute: the agent may just begin
+// to wait when it moves, and wait for the next minute then.
+func (f *fixture) storedLater(name string, check func(*corev1.Secret) error) (s *corev1.Secret) {
+	f.t.Helper()
+	f.eventually(func() error {
+		f.step(time.Minute)
+		return testkit.Poll(2*time.Second, func() (err error) {
+			s, err = f.has(name, check)
+			return err
+		})
+	})
+	return s
+}
+
+// has is a Secret in the namespace install, and what is wrong with it.
+func (f *fixture) has(name string, check func(*corev1.Secret) error) (*corev1.Secret, error) {
+	s := f.secret(f.install, name)
+	switch {
+	case s == nil:
+		return nil, fmt.Errorf("there is no Secret %s", name)
+	case check == nil:
+		return s, nil
+	}
+	return s, check(s)
 }
 
 // removed waits until a Secret is gone.
