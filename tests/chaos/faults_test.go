@@ -161,8 +161,8 @@ func (l *lab) faultsAndWrites() (injected []string) {
 			injected = append(injected, p.name)
 		}
 	}
-	// A backup is made between two writes here, but in the midst of an apply, or of a join:
-	// a cluster that the backup does not have is the administrator's to make again.
+	// A backup is made between two writes here. It would be made in the midst of an apply or
+	// of a join, and a cluster that it does not have is the administrator's to make again.
 	restored := slices.Contains(injected, hubRestored)
 	joins := -1
 	if len(l.members) < maxClusters && l.rand.IntN(8) == 0 && !restored {

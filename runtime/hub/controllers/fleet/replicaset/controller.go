@@ -312,7 +312,8 @@ func (c *Controller) deleteWorks(ctx context.Context, set *workv1alpha1.Manifest
 		return false, err
 	}
 	living := func(w *workv1.ManifestWork) bool { return w.DeletionTimestamp.IsZero() }
-	if len(works) > 0 && !slices.ContainsFunc(works, living) && set.Spec.CascadeDeletionPolicy == workv1alpha1.CascadeDeletionPolicyForeground {
+	foreground := set.Spec.CascadeDeletionPolicy == workv1alpha1.CascadeDeletionPolicyForeground
+	if len(works) > 0 && !slices.ContainsFunc(works, living) && foreground {
 		return true, nil // all of them are being deleted
 	}
 	// The cache may not have the newest yet, and nothing would delete that once the set is
