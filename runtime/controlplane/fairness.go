@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +21,7 @@ import (
 	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 
 	"golang.org/x/sync/semaphore"
+	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
@@ -29,21 +31,34 @@ import (
 // so these are what a flow may keep in memory beside Flow.Bytes.
 const maxWaiting = 400
 
+const (
+	// inPool is how long a request has a place in its pool at most. One that takes longer
+	// waits for something else than the processors, such as a client that reads slowly, and
+	// goes on without a place.
+	inPool = 3 * time.Second
+	// poolPatience is how long a request waits for a place. The server gives a request up
+	// after a minute, and what it does after that is for nobody.
+	poolPatience = 30 * time.Second
+)
+
 // watchRetrySeconds is when a client may ask again for a watch that was refused.
 const watchRetrySeconds = 5
 
 // fairness keeps one flow's requests from slowing down those of others. It takes
 // the place of priority and fairness behind the API server's own filter: that
 // shares what the server can do among all flows, and reads from the store how, at
-// every start; here each flow has a share of its own, and what others leave over
-// stays free for who comes next.
+// every start; here each flow has a share of its own, and many flows together have no
+// more requests running than the processors can carry out (extension.Pool).
 type fairness struct {
 	flowcontrol.WatchTracker
 	flowcontrol.MaxSeatsTracker
 	flowOf func(user.Info) extension.Flow
 
+	clock clock.WithDelayedExecution
+
 	mu    sync.Mutex
 	flows map[string]*flow
+	pools map[string]*semaphore.Weighted
 }
 
 // flow are the requests of one flow that wait or run.
@@ -61,7 +76,7 @@ func newFairness(flowOf func(user.Info) extension.Flow) *fairness {
 	flowcontrolmetrics.Register()
 	return &fairness{
 		WatchTracker: flowcontrol.NewWatchTracker(), MaxSeatsTracker: flowcontrol.NewMaxSeatsTracker(),
-		flowOf: flowOf, flows: map[string]*flow{},
+		flowOf: flowOf, clock: clock.RealClock{}, flows: map[string]*flow{}, pools: map[string]*semaphore.Weighted{},
 	}
 }
 
@@ -82,13 +97,63 @@ func (f *fairness) Handle(ctx context.Context, digest flowcontrol.RequestDigest,
 	case "get", "list", "watch":
 		turn = own.reads
 	}
-	if !turn.TryAcquire(1) && !own.wait(ctx, turn, queued) {
+	refuse := func() {
 		// The filter wants to know whose requests it refuses.
 		note(&flowcontrolv1.FlowSchema{ObjectMeta: metav1.ObjectMeta{Name: "muster"}}, &flowcontrolv1.PriorityLevelConfiguration{ObjectMeta: metav1.ObjectMeta{Name: share.Name}}, share.Name)
+	}
+	if !turn.TryAcquire(1) && !own.wait(ctx, turn, queued) {
+		refuse()
 		return
 	}
 	defer turn.Release(1)
+	pool := share.Pool
+	if pool.Name != "" && digest.RequestInfo.Resource == "leases" {
+		pool.Name += " that live" // heartbeats wait for each other alone
+	}
+	leave, ok := f.enterPool(ctx, pool, queued)
+	if !ok {
+		refuse()
+		return
+	}
+	defer leave()
 	execute()
+}
+
+// enterPool waits for a place in a pool. leave gives it back.
+func (f *fairness) enterPool(
+	ctx context.Context, p extension.Pool, queued fairqueuing.QueueNoteFn,
+) (leave func(), ok bool) {
+	if p.Name == "" {
+		return func() {}, true
+	}
+	places := f.pool(p)
+	if !places.TryAcquire(1) {
+		queued(true)
+		defer queued(false)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer f.clock.AfterFunc(poolPatience, cancel).Stop()
+		if places.Acquire(ctx, 1) != nil {
+			return nil, false
+		}
+	}
+	release := sync.OnceFunc(func() { places.Release(1) })
+	late := f.clock.AfterFunc(inPool, release)
+	return func() {
+		late.Stop()
+		release()
+	}, true
+}
+
+func (f *fairness) pool(p extension.Pool) *semaphore.Weighted {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	places := f.pools[p.Name]
+	if places == nil {
+		places = semaphore.NewWeighted(int64(p.Running))
+		f.pools[p.Name] = places
+	}
+	return places
 }
 
 // isProbe reports whether a request asks for the server's health, which everybody

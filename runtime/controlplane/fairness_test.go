@@ -2,12 +2,16 @@ package controlplane
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"testing"
+	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
@@ -71,4 +75,90 @@ func TestWhoGivesUpIsNotServed(t *testing.T) {
 		t.Errorf("refused %d, %d flows are left", s.refused, len(s.flows))
 	}
 	s.handle(context.Background(), "a", "list", nil, func() {})
+}
+
+// pooled has a fairness whose flows share a pool with one place.
+func pooled() (*turnstile, *clocktesting.FakeClock) {
+	clk := clocktesting.NewFakeClock(time.Unix(1_900_000_000, 0))
+	s := &turnstile{fairness: newFairness(func(u user.Info) extension.Flow {
+		return extension.Flow{
+			Name: u.GetName(), Reads: 1, Writes: 2, Watches: 1, Bytes: 1, Pool: extension.Pool{Name: "all", Running: 1},
+		}
+	})}
+	s.clock = clk
+	return s, clk
+}
+
+func TestFlowsOfAPoolWaitForEachOther(t *testing.T) {
+	s, _ := pooled()
+	ctx, waits, done, second := context.Background(), make(chan bool, 2), make(chan struct{}), false
+	s.handle(ctx, "a", "update", nil, func() {
+		go func() {
+			defer close(done)
+			s.handle(ctx, "b", "update", func(in bool) { waits <- in }, func() { second = true })
+		}()
+		if in := <-waits; !in {
+			t.Error("it waits no longer")
+		}
+	})
+	<-done
+	if !second || s.refused != 0 {
+		t.Errorf("the second ran: %t, %d were refused", second, s.refused)
+	}
+}
+
+func TestHeartbeatsDoNotWaitForWorks(t *testing.T) {
+	s, _ := pooled()
+	ctx, ran := context.Background(), 0
+	beat := flowcontrol.RequestDigest{
+		RequestInfo: &request.RequestInfo{Verb: "update", Resource: "leases"}, User: &user.DefaultInfo{Name: "b"},
+	}
+	s.handle(ctx, "a", "update", nil, func() {
+		waits := func(bool) { t.Error("a heartbeat waits") }
+		s.Handle(ctx, beat, nil, nil, waits, func() { ran++ })
+	})
+	if ran != 1 {
+		t.Errorf("%d heartbeats ran", ran)
+	}
+}
+
+// A place is for what needs a processor, and nobody keeps it by reading slowly.
+func TestAPlaceInAPoolIsLentForAMoment(t *testing.T) {
+	s, clk := pooled()
+	ctx, waits, ran := context.Background(), make(chan bool, 2), make(chan struct{})
+	s.handle(ctx, "slow", "update", nil, func() {
+		go s.handle(ctx, "b", "update", func(in bool) { waits <- in }, func() { close(ran) })
+		<-waits
+		clk.Step(inPool)
+		<-ran
+	})
+	for i := range 3 { // the place was given back once, and not twice
+		s.handle(ctx, fmt.Sprint(i), "update", nil, func() {
+			if s.pool(extension.Pool{Name: "all"}).TryAcquire(1) {
+				t.Error("there are two places")
+			}
+		})
+	}
+}
+
+func TestWhoWaitsForAPoolForTooLongIsRefused(t *testing.T) {
+	s, clk := pooled()
+	ctx, waits, done := context.Background(), make(chan bool, 2), make(chan struct{})
+	places := s.pool(extension.Pool{Name: "all", Running: 1})
+	if !places.TryAcquire(1) { // for longer than a request would have it
+		t.Fatal("the pool has no place")
+	}
+	go func() {
+		defer close(done)
+		s.handle(ctx, "b", "update", func(in bool) { waits <- in }, func() { t.Error("it was served") })
+	}()
+	<-waits
+	for !clk.HasWaiters() {
+		runtime.Gosched()
+	}
+	clk.Step(poolPatience)
+	<-done
+	if s.refused != 1 || len(s.flows) != 0 {
+		t.Errorf("refused %d, %d flows are left", s.refused, len(s.flows))
+	}
 }

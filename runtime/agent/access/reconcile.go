@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,18 +46,16 @@ func (a *agent) reconcile(ctx context.Context, r reconcile.Request) (reconcile.R
 		return reconcile.Result{}, nil // all would be refused; reconcileRights queues it again
 	}
 	c, request := &v1alpha1.ClusterCredential{}, &certificatesv1.CertificateSigningRequest{}
-	errCredential := a.engine.GetCache().Get(ctx, r.NamespacedName, c)
-	if client.IgnoreNotFound(errCredential) != nil {
-		return reconcile.Result{}, errCredential
-	}
+	hub := a.engine.Manager
+	errCredential := a.writtenCredentials.Read(ctx, hub.GetCache(), hub.GetAPIReader(), r.NamespacedName, c)
 	requestKey := client.ObjectKey{Name: r.Name}
 	errRequest := a.engine.Local.GetCache().Get(ctx, requestKey, request)
-	if client.IgnoreNotFound(errRequest) != nil {
-		return reconcile.Result{}, errRequest
-	}
+	failed := errors.Join(client.IgnoreNotFound(errCredential), client.IgnoreNotFound(errRequest))
 	switch {
-	case a.writtenRequests.IsBehind(requestKey, request), a.writtenCredentials.IsBehind(r.NamespacedName, c):
+	case a.writtenRequests.IsBehind(requestKey, request), errors.Is(failed, engine.ErrOutdated):
 		return reconcile.Result{RequeueAfter: engine.CopyTimeout}, nil
+	case failed != nil:
+		return reconcile.Result{}, failed
 	case errCredential != nil && errRequest != nil:
 		a.forget(r)
 		a.tunnels.keep(nil, r.Name, policy.Policy{})

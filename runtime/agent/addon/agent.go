@@ -87,7 +87,10 @@ func newAgent(o Options, hub, local client.WithWatch, version string) (*agent, e
 	if err != nil {
 		return nil, err
 	}
-	a.addOns = addOns{hub: hub, cache: a.engine.GetCache(), namespace: o.ClusterName, version: version}
+	a.addOns = addOns{
+		hub: hub, cache: a.engine.GetCache(), server: a.engine.GetAPIReader(), written: a.writtenAddOns,
+		namespace: o.ClusterName, version: version,
+	}
 	changed := func(_ context.Context, o client.Object) []reconcile.Request {
 		return []reconcile.Request{a.queue.Request(o.GetName()), a.queue.Request(engine.General)}
 	}

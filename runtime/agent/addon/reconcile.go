@@ -2,6 +2,7 @@ package addon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,13 +67,13 @@ func (a *agent) reconcile(ctx context.Context, r reconcile.Request) (reconcile.R
 	}
 	seen, err := a.addOns.get(ctx, r.Name)
 	switch {
+	case errors.Is(err, engine.ErrOutdated):
+		return reconcile.Result{RequeueAfter: engine.CopyTimeout}, nil
 	case err != nil:
 		return reconcile.Result{}, err
 	case seen == nil:
 		a.forget(r.Name)
 		return reconcile.Result{}, a.removeStale(ctx, r.Name, nil)
-	case a.writtenAddOns.IsBehind(r.NamespacedName, seen):
-		return reconcile.Result{RequeueAfter: engine.CopyTimeout}, nil
 	}
 	t := a.task(seen)
 	after, err := a.advance(ctx, t)
@@ -199,6 +200,8 @@ func (a *agent) writeDriver(ctx context.Context, t *task) (time.Duration, error)
 type addOns struct {
 	hub       client.Client
 	cache     client.Reader
+	server    client.Reader // past the cache
+	written   *engine.Written
 	namespace string
 	version   string
 }
@@ -213,10 +216,10 @@ func (s addOns) object() client.Object {
 	return &addonv1beta1.ManagedClusterAddOn{}
 }
 
-// get is an add-on as the cache has it; nil when the hub has none of the name.
+// get is an add-on as it is after what was written; nil when the hub has none of the name.
 func (s addOns) get(ctx context.Context, name string) (*addonv1beta1.ManagedClusterAddOn, error) {
 	o := s.object()
-	err := s.cache.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, o)
+	err := s.written.Read(ctx, s.cache, s.server, client.ObjectKey{Namespace: s.namespace, Name: name}, o)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

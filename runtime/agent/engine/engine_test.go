@@ -11,7 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -58,6 +60,61 @@ func TestCopiesFromBeforeAWrite(t *testing.T) {
 			}
 			if got := w.IsAwaited(client.ObjectKey{Name: "x"}); got != tc.want {
 				t.Errorf("awaited: got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// getter answers each Get with an object of a version; without one with an error.
+type getter struct {
+	client.Reader
+	version string
+	err     error
+	asked   int
+}
+
+func (g *getter) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	g.asked++
+	o.SetResourceVersion(g.version)
+	return g.err
+}
+
+func TestReadsAfterAWrite(t *testing.T) {
+	gone := apierrors.NewNotFound(schema.GroupResource{}, "x")
+	broken := errors.New("no route to host")
+	for name, tc := range map[string]struct {
+		cached, server getter
+		after          time.Duration
+		want           string
+		err            error
+		asked          int  // the server
+		behind         bool // a copy of version 5 is, from then on
+	}{
+		"the copy of the write":     {cached: getter{version: "7"}, want: "7"},
+		"an older copy":             {cached: getter{version: "5"}, want: "5", err: ErrOutdated, behind: true},
+		"none, as it was removed":   {cached: getter{err: gone}, err: gone, behind: true},
+		"an older copy for long":    {cached: getter{version: "5"}, server: getter{version: "7"}, after: CopyTimeout, want: "7", asked: 1, behind: true},
+		"written by others as well": {cached: getter{version: "5"}, server: getter{version: "9"}, after: CopyTimeout, want: "9", asked: 1, behind: true},
+		"a server that was restored": {
+			cached: getter{version: "5"}, server: getter{version: "6"}, after: CopyTimeout, want: "6", asked: 1,
+		},
+		"a server that has none": {cached: getter{version: "5"}, server: getter{err: gone}, after: CopyTimeout, err: gone, asked: 1},
+		"a server that is away": {
+			cached: getter{version: "5"}, server: getter{err: broken}, after: CopyTimeout, err: broken, asked: 1, behind: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clk := clocktesting.NewFakePassiveClock(time.Unix(1_900_000_000, 0))
+			w, key, o := NewWritten(clk), client.ObjectKey{Name: "x"}, object("", "")
+			w.Wrote(object("7", "a"))
+			clk.SetTime(clk.Now().Add(tc.after))
+			err := w.Read(t.Context(), &tc.cached, &tc.server, key, o)
+			if !errors.Is(err, tc.err) || o.GetResourceVersion() != tc.want || tc.server.asked != tc.asked {
+				t.Errorf("got version %q, %v, the server was asked %d times; want %q, %v, %d",
+					o.GetResourceVersion(), err, tc.server.asked, tc.want, tc.err, tc.asked)
+			}
+			if behind, _ := w.compare(key, object("5", "a")); behind != tc.behind {
+				t.Errorf("an older copy counts as behind afterwards: %t, want %t", behind, tc.behind)
 			}
 		})
 	}

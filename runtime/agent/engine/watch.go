@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -143,8 +144,13 @@ func (w *Watch[T]) Objects() []T {
 }
 
 // CopyTimeout is how long to wait for a copy that is up to date. A server that was
-// restored from a backup may never send one: its versions start over.
+// restored from a backup may never send one: its versions start over. A busy one may
+// send it much later.
 const CopyTimeout = 5 * time.Second
+
+// ErrOutdated is that a copy is older than what was written. The object is to be looked at
+// again when the copy changes, and after CopyTimeout.
+var ErrOutdated = errors.New("the copy is older than what was written")
 
 // Written knows what a controller has written, so that it decides nothing by a copy
 // from before: it would do everything twice. It is safe for concurrent use. Make it
@@ -185,31 +191,81 @@ func (w *Written) note(o client.Object, e written) {
 	w.entries[client.ObjectKeyFromObject(o)] = e
 }
 
-// IsBehind reports whether a copy is older than what was written. A copy without a
-// version is that there is no such object. The caller looks again when the copy
-// changes, and after CopyTimeout.
+// Read reads an object that others create, from a cache, or returns ErrOutdated. When the
+// cache has been behind for CopyTimeout, the server is asked: whoever decides by the old
+// copy then writes what the server refuses, and keeps it busy with that.
+func (w *Written) Read(ctx context.Context, cached, server client.Reader, key client.ObjectKey, o client.Object) error {
+	// The second attempt is for a copy that came while the first was compared, too
+	// early to queue an object that was not waiting yet.
+	for range 2 {
+		if err := cached.Get(ctx, key, o); err != nil {
+			return err // one that is gone was there before
+		}
+		behind, overdue := w.compare(key, o)
+		if !behind {
+			return nil
+		}
+		if overdue {
+			return w.ask(ctx, server, key, o)
+		}
+	}
+	return ErrOutdated
+}
+
+// ask reads from the server an object of which the cache has had no copy for too long.
+func (w *Written) ask(ctx context.Context, server client.Reader, key client.ObjectKey, o client.Object) error {
+	err := server.Get(ctx, key, o)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e, ok := w.entries[key]
+	switch {
+	case !ok:
+	case err != nil, older(o.GetResourceVersion(), e.version):
+		delete(w.entries, key) // somebody else has removed it, or restored the server
+	default:
+		e.at, e.awaited = w.clock.Now(), false
+		w.entries[key] = e
+	}
+	return err
+}
+
+// IsBehind reports whether a copy is older than what was written, for CopyTimeout at most.
+// A copy without a version is that there is no such object. The caller looks again when
+// the copy changes, and after CopyTimeout.
 func (w *Written) IsBehind(key client.ObjectKey, o client.Object) bool {
+	behind, overdue := w.compare(key, o)
+	if overdue {
+		w.Forget(key)
+	}
+	return behind && !overdue
+}
+
+// compare reports whether a copy is behind, and whether it has been for CopyTimeout.
+func (w *Written) compare(key client.ObjectKey, o client.Object) (behind, overdue bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e, ok := w.entries[key]
 	if !ok {
-		return false
+		return false, false
 	}
 	version := o.GetResourceVersion()
-	behind := version == "" || older(version, e.version)
+	behind = version == "" || older(version, e.version)
 	if e.removed != "" {
 		if version == "" {
-			return false // or a copy that does not show it yet: the entry stays
+			return false, false // or a copy that does not show it yet: the entry stays
 		}
 		behind = o.GetUID() == e.removed
 	}
-	if !behind || w.clock.Since(e.at) >= CopyTimeout {
+	if !behind {
 		delete(w.entries, key)
-		return false
+		return false, false
 	}
 	e.awaited = true
 	w.entries[key] = e
-	return true
+	return true, w.clock.Since(e.at) >= CopyTimeout
 }
 
 // IsAwaited reports whether a copy that is up to date is waited for.

@@ -51,13 +51,14 @@ type pass struct {
 
 // reconcileWork brings the managed cluster in line with one work, and reports.
 func (a *agent) reconcileWork(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-	mw, err := a.get(ctx, r.Name)
+	mw := &workv1.ManifestWork{}
+	err := a.written.Read(ctx, a.hub, a.engine.GetAPIReader(), r.NamespacedName, mw)
 	switch {
 	case apierrors.IsNotFound(err):
 		// Its objects stay for the time being: eviction decides about them.
 		a.forget(r.Name)
 		return reconcile.Result{}, nil
-	case errors.Is(err, errOutdated):
+	case errors.Is(err, engine.ErrOutdated):
 		return reconcile.Result{RequeueAfter: engine.CopyTimeout}, nil
 	case err != nil:
 		return reconcile.Result{}, err
@@ -194,26 +195,6 @@ func changed(before, after metav1.Object) bool {
 	return before.GetResourceVersion() == after.GetResourceVersion() ||
 		before.GetGeneration() != after.GetGeneration() ||
 		before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
-}
-
-// errOutdated is that the cache has yet to learn what this agent has written. The work
-// is queued when it does.
-var errOutdated = errors.New("the copy of the work is older than what was written")
-
-// get reads a work from the cache, or returns errOutdated.
-func (a *agent) get(ctx context.Context, name string) (*workv1.ManifestWork, error) {
-	// The second attempt is for a copy that came while the first was compared, too
-	// early to queue a work that was not waiting yet.
-	for range 2 {
-		mw := &workv1.ManifestWork{}
-		if err := a.hub.Get(ctx, a.workKey(name), mw); err != nil {
-			return nil, err
-		}
-		if !a.written.IsBehind(a.workKey(name), mw) {
-			return mw, nil
-		}
-	}
-	return nil, errOutdated
 }
 
 // read reads all that it takes to decide about a work, and has its objects

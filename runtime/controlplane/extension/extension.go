@@ -45,6 +45,19 @@ type Flow struct {
 	Watches int
 	// Bytes is how much of requests' bodies is in memory at a time. The rest wait.
 	Bytes int64
+	// Pool is what the flow shares with others. One without a name is not shared.
+	Pool Pool
+}
+
+// Pool is what the requests of many flows share: the processors. Requests beyond those
+// that the processors can carry out would only make each other slow, until clients give up
+// and ask again for what the server is still at.
+type Pool struct {
+	// Name is unique among pools.
+	Name string
+	// Running is how many requests of all its flows run at a time. The rest wait for their
+	// turn, in order. Those that wait for too long are asked to come back later.
+	Running int
 }
 
 // Refuse answers a request as the API server does.

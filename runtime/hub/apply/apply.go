@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	goruntime "runtime"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -151,7 +153,7 @@ func Delete(ctx context.Context, c client.Client, object client.Object) error {
 }
 
 const (
-	// atOnce is how many writes there are at a time.
+	// atOnce is how many calls of one Parallel there are at a time.
 	atOnce = 10
 	// shownErrors is how many errors are reported: those of a large fleet are mostly
 	// the same.
@@ -175,14 +177,21 @@ func CreateWork(ctx context.Context, c client.Client, w *workv1.ManifestWork) er
 	return c.Create(ctx, w)
 }
 
+// writers are the places of all calls in this process. More than the processors can carry
+// out would only make the requests of agents wait, which report what the calls have made.
+var writers = semaphore.NewWeighted(4 * int64(goruntime.GOMAXPROCS(0)))
+
 // Parallel calls do for 0 to n-1, some at a time, and joins the first errors in that
-// order. A panic of do is the error of that call.
+// order. A panic of do is the error of that call. do must not call Parallel: it could wait
+// for its own place.
 func Parallel(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i := range n {
 		group.Go(func() error {
+			_ = writers.Acquire(context.Background(), 1) // a call ends with its request
+			defer writers.Release(1)
 			errs[i] = recovery.Call(func() error { return do(i) })
 			return nil
 		})

@@ -333,13 +333,13 @@ func (f feed) Replace(list []any, _ string) error {
 	return nil
 }
 
-// What an owner's requests may take at a time. Writes mostly wait for the disk. A body
+// What an owner's requests may take at a time: a part of what all may (running). A body
 // takes up to twenty times its size in memory until it is stored; the largest that is
 // stored has its turn alone. A watch takes some
 // 50 KB; 500 add-ons in a cluster have four each.
 const (
-	agentWrites, agentWatches, agentBytes = 16, 2000, 256 << 10
-	userWrites, userWatches, userBytes    = 32, 2000, 1536 << 10
+	agentWrites, agentWatches, agentBytes = 4, 2000, 256 << 10
+	userWrites, userWatches, userBytes    = 8, 2000, 1536 << 10
 )
 
 // Owners find out who answers for requests, by the clusters that the hub has.
@@ -363,12 +363,20 @@ func (g *Agents) FlowOf(u user.Info) extension.Flow {
 	}
 	flow := extension.Flow{
 		Name: owner.String(), Reads: userReads(), Writes: userWrites, Watches: userWatches, Bytes: userBytes,
+		Pool: extension.Pool{Name: "users", Running: running()},
+	}
+	if owner.Class != budget.OfUser {
+		flow.Pool.Name = "agents" // and those that are to become agents
 	}
 	if owner.Class == budget.OfCluster {
 		flow.Reads, flow.Writes, flow.Watches, flow.Bytes = agentReads(), agentWrites, agentWatches, agentBytes
 	}
 	return flow
 }
+
+// running is how many requests of all agents, and as many of all users, run at a time: a
+// write takes some 10 ms of a processor, and waits about as long for the disk.
+func running() int { return 8 * goruntime.GOMAXPROCS(0) }
 
 func agentReads() int { return max(1, goruntime.GOMAXPROCS(0)/2) }
 
