@@ -90,17 +90,26 @@ func TestReadsAfterAWrite(t *testing.T) {
 		asked          int  // the server
 		behind         bool // a copy of version 5 is, from then on
 	}{
-		"the copy of the write":     {cached: getter{version: "7"}, want: "7"},
-		"an older copy":             {cached: getter{version: "5"}, want: "5", err: ErrOutdated, behind: true},
-		"none, as it was removed":   {cached: getter{err: gone}, err: gone, behind: true},
-		"an older copy for long":    {cached: getter{version: "5"}, server: getter{version: "7"}, after: CopyTimeout, want: "7", asked: 1, behind: true},
-		"written by others as well": {cached: getter{version: "5"}, server: getter{version: "9"}, after: CopyTimeout, want: "9", asked: 1, behind: true},
+		"the copy of the write":   {cached: getter{version: "7"}, want: "7"},
+		"an older copy":           {cached: getter{version: "5"}, want: "5", err: ErrOutdated, behind: true},
+		"none, as it was removed": {cached: getter{err: gone}, err: gone, behind: true},
+		"an older copy for long": {
+			cached: getter{version: "5"}, server: getter{version: "7"}, after: CopyTimeout, want: "7", asked: 1,
+			behind: true,
+		},
+		"written by others as well": {
+			cached: getter{version: "5"}, server: getter{version: "9"}, after: CopyTimeout, want: "9", asked: 1,
+			behind: true,
+		},
 		"a server that was restored": {
 			cached: getter{version: "5"}, server: getter{version: "6"}, after: CopyTimeout, want: "6", asked: 1,
 		},
-		"a server that has none": {cached: getter{version: "5"}, server: getter{err: gone}, after: CopyTimeout, err: gone, asked: 1},
+		"a server that has none": {
+			cached: getter{version: "5"}, server: getter{err: gone}, after: CopyTimeout, err: gone, asked: 1,
+		},
 		"a server that is away": {
-			cached: getter{version: "5"}, server: getter{err: broken}, after: CopyTimeout, err: broken, asked: 1, behind: true,
+			cached: getter{version: "5"}, server: getter{err: broken}, after: CopyTimeout, err: broken, asked: 1,
+			behind: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
