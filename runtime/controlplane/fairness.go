@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 )
@@ -43,6 +45,14 @@ const (
 
 // watchRetrySeconds is when a client may ask again for a watch that was refused.
 const watchRetrySeconds = 5
+
+var waiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "muster_requests_waiting",
+	Help: "Requests that wait for their turn as the processors have enough to do, by whose they are: " +
+		"agents, users, and heartbeats, which wait for each other alone.",
+}, []string{"pool"})
+
+func init() { metrics.Registry.MustRegister(waiting) }
 
 // fairness keeps one flow's requests from slowing down those of others. It takes
 // the place of priority and fairness behind the API server's own filter: that
@@ -107,8 +117,8 @@ func (f *fairness) Handle(ctx context.Context, digest flowcontrol.RequestDigest,
 	}
 	defer turn.Release(1)
 	pool := share.Pool
-	if pool.Name != "" && digest.RequestInfo.Resource == "leases" {
-		pool.Name += " that live" // heartbeats wait for each other alone
+	if digest.RequestInfo.Resource == "leases" {
+		pool = share.Leases
 	}
 	leave, ok := f.enterPool(ctx, pool, queued)
 	if !ok {
@@ -130,6 +140,9 @@ func (f *fairness) enterPool(
 	if !places.TryAcquire(1) {
 		queued(true)
 		defer queued(false)
+		inQueue := waiting.WithLabelValues(p.Name)
+		inQueue.Inc()
+		defer inQueue.Dec()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer f.clock.AfterFunc(poolPatience, cancel).Stop()
@@ -152,6 +165,7 @@ func (f *fairness) pool(p extension.Pool) *semaphore.Weighted {
 	if places == nil {
 		places = semaphore.NewWeighted(int64(p.Running))
 		f.pools[p.Name] = places
+		waiting.WithLabelValues(p.Name)
 	}
 	return places
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -82,7 +83,8 @@ func pooled() (*turnstile, *clocktesting.FakeClock) {
 	clk := clocktesting.NewFakeClock(time.Unix(1_900_000_000, 0))
 	s := &turnstile{fairness: newFairness(func(u user.Info) extension.Flow {
 		return extension.Flow{
-			Name: u.GetName(), Reads: 1, Writes: 2, Watches: 1, Bytes: 1, Pool: extension.Pool{Name: "all", Running: 1},
+			Name: u.GetName(), Reads: 1, Writes: 2, Watches: 1, Bytes: 1,
+			Pool: extension.Pool{Name: "all", Running: 1}, Leases: extension.Pool{Name: "leases", Running: 1},
 		}
 	})}
 	s.clock = clk
@@ -99,6 +101,9 @@ func TestFlowsOfAPoolWaitForEachOther(t *testing.T) {
 		}()
 		if in := <-waits; !in {
 			t.Error("it waits no longer")
+		}
+		for testutil.ToFloat64(waiting.WithLabelValues("all")) != 1 {
+			runtime.Gosched()
 		}
 	})
 	<-done

@@ -58,6 +58,10 @@ var cases = map[string]struct{ fires, silent string }{
 		`muster_budget_refusals_total{owner="cluster"} 0+10x120`,
 		`muster_budget_refusals_total{owner="cluster"} 900x120`,
 	},
+	"MusterHubBusy": {
+		`muster_requests_waiting{pool="agents"} 30x120`,
+		`muster_requests_waiting{pool="agents"} 10x120`,
+	},
 	"MusterBackupsFail": {
 		"muster_backup_failures_total 0+1x120",
 		"muster_backup_last_success_timestamp_seconds 0x120",

@@ -45,15 +45,16 @@ type Flow struct {
 	Watches int
 	// Bytes is how much of requests' bodies is in memory at a time. The rest wait.
 	Bytes int64
-	// Pool is what the flow shares with others. One without a name is not shared.
-	Pool Pool
+	// Pool is what the flow shares with others, and Leases the same for its requests for
+	// leases, which say that somebody is there. A pool without a name has room for all.
+	Pool, Leases Pool
 }
 
 // Pool is what the requests of many flows share: the processors. Requests beyond those
 // that the processors can carry out would only make each other slow, until clients give up
 // and ask again for what the server is still at.
 type Pool struct {
-	// Name is unique among pools.
+	// Name is unique among pools. Metrics have it.
 	Name string
 	// Running is how many requests of all its flows run at a time. The rest wait for their
 	// turn, in order. Those that wait for too long are asked to come back later.

@@ -3,12 +3,39 @@ package apply_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/apply"
 )
+
+// The controllers of a hub are many, and its processors few.
+func TestAllCallsShareTheProcessors(t *testing.T) {
+	var now, most atomic.Int32
+	var together sync.WaitGroup
+	for range 10 {
+		together.Go(func() {
+			err := apply.Parallel(20, func(int) error {
+				n := now.Add(1)
+				defer now.Add(-1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				runtime.Gosched()
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	together.Wait()
+	if limit := int32(4 * runtime.GOMAXPROCS(0)); most.Load() > limit {
+		t.Errorf("%d calls ran at a time, want at most %d", most.Load(), limit)
+	}
+}
 
 func TestEachCallRunsAndTheFirstErrorsAreJoined(t *testing.T) {
 	broken := errors.New("broken")

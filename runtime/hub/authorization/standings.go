@@ -365,8 +365,9 @@ func (g *Agents) FlowOf(u user.Info) extension.Flow {
 		Name: owner.String(), Reads: userReads(), Writes: userWrites, Watches: userWatches, Bytes: userBytes,
 		Pool: extension.Pool{Name: "users", Running: running()},
 	}
+	flow.Leases = flow.Pool
 	if owner.Class != budget.OfUser {
-		flow.Pool.Name = "agents" // and those that are to become agents
+		flow.Pool.Name, flow.Leases.Name = "agents", "heartbeats" // also of those that are to become agents
 	}
 	if owner.Class == budget.OfCluster {
 		flow.Reads, flow.Writes, flow.Watches, flow.Bytes = agentReads(), agentWrites, agentWatches, agentBytes
@@ -374,7 +375,7 @@ func (g *Agents) FlowOf(u user.Info) extension.Flow {
 	return flow
 }
 
-// running is how many requests of all agents, and as many of all users, run at a time: a
+// running is how many requests of all agents, of all users, and heartbeats run at a time: a
 // write takes some 10 ms of a processor, and waits about as long for the disk.
 func running() int { return 8 * goruntime.GOMAXPROCS(0) }
 

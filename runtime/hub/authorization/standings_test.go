@@ -51,7 +51,18 @@ func TestFlowOf(t *testing.T) {
 		"somebody else":              {user.DefaultInfo{Name: "alice"}, "the user alice", userWrites},
 		"somebody who is not known":  {user.DefaultInfo{Name: "system:anonymous"}, "the user system:anonymous", userWrites},
 	} {
-		if got := NewAgents().FlowOf(&x.user); got.Name != x.flow || got.Writes != x.writes || (got.Reads == 0) != (x.flow == "") {
+		got := NewAgents().FlowOf(&x.user)
+		pool, leases := "users", "users"
+		switch x.writes {
+		case 0:
+			pool, leases = "", ""
+		case agentWrites:
+			pool, leases = "agents", "heartbeats"
+		}
+		if got.Pool.Name != pool || got.Leases.Name != leases {
+			t.Errorf("%s: the pools are %q and %q, want %q and %q", name, got.Pool.Name, got.Leases.Name, pool, leases)
+		}
+		if got.Name != x.flow || got.Writes != x.writes || (got.Reads == 0) != (x.flow == "") {
 			t.Errorf("%s: the flow is %+v, want %q with %d writes", name, got, x.flow, x.writes)
 		}
 	}
