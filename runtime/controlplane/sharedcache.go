@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
@@ -19,8 +20,9 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/sharing"
 )
 
-// sharedLists is the store that a watch cache reads: of each page of a list, the objects
-// share what they have in common before the next page is read.
+// sharedLists is the store that a watch cache reads, at its start all of it: objects share
+// what they have in common as soon as they are read. A watch cache keeps them aside until it
+// has read all, which without sharing takes several times the memory of what it keeps then.
 type sharedLists struct {
 	storage.Interface
 	table *sharing.Table
@@ -36,6 +38,25 @@ func (s sharedLists) GetList(ctx context.Context, key string, o storage.ListOpti
 		s.table.Object(o)
 		return nil
 	})
+}
+
+// Watch implements storage.Interface.
+func (s sharedLists) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
+	w, err := s.Interface.Watch(ctx, key, o)
+	if err != nil || o.SendInitialEvents == nil || !*o.SendInitialEvents {
+		return w, err
+	}
+	initial := true
+	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
+		switch {
+		case !initial:
+		case e.Type == watch.Added:
+			s.table.Object(e.Object)
+		case e.Type == watch.Bookmark:
+			initial = false // the cache sees to the rest
+		}
+		return e, true
+	}), nil
 }
 
 // sharedCaches has the watch caches of a getter's resources share equal parts of their
