@@ -36,7 +36,7 @@ const maxWaiting = 400
 const (
 	// inPool is how long a request has a place in its pool at most. One that takes longer
 	// waits for something else than the processors, such as a client that reads slowly, and
-	// goes on without a place.
+	// goes on without one.
 	inPool = 2 * time.Second
 	// poolPatience is how long a request waits for a place. The server gives a request up
 	// after a minute, and what it does after that is for nobody.

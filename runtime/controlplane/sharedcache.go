@@ -20,16 +20,16 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/sharing"
 )
 
-// sharedLists is the store that a watch cache reads, at its start all of it: objects share
+// sharedReads is the store that a watch cache reads, at its start all of it: objects share
 // what they have in common as soon as they are read. A watch cache keeps them aside until it
 // has read all, which without sharing takes several times the memory of what it keeps then.
-type sharedLists struct {
+type sharedReads struct {
 	storage.Interface
 	table *sharing.Table
 }
 
 // GetList implements storage.Interface.
-func (s sharedLists) GetList(ctx context.Context, key string, o storage.ListOptions, list runtime.Object) error {
+func (s sharedReads) GetList(ctx context.Context, key string, o storage.ListOptions, list runtime.Object) error {
 	err := s.Interface.GetList(ctx, key, o, list)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (s sharedLists) GetList(ctx context.Context, key string, o storage.ListOpti
 }
 
 // Watch implements storage.Interface.
-func (s sharedLists) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
+func (s sharedReads) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
 	w, err := s.Interface.Watch(ctx, key, o)
 	if err != nil || o.SendInitialEvents == nil || !*o.SendInitialEvents {
 		return w, err
@@ -53,7 +53,7 @@ func (s sharedLists) Watch(ctx context.Context, key string, o storage.ListOption
 		case e.Type == watch.Added:
 			s.table.Object(e.Object)
 		case e.Type == watch.Bookmark:
-			initial = false // the cache sees to the rest
+			initial = false // later objects share their parts when the cache asks for their attributes
 		}
 		return e, true
 	}), nil
@@ -85,7 +85,7 @@ func sharedCache(
 	}
 	shared := sharing.NewTable()
 	cached, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage: sharedLists{store, shared}, Versioner: storage.APIObjectVersioner{},
+		Storage: sharedReads{store, shared}, Versioner: storage.APIObjectVersioner{},
 		GroupResource: config.GroupResource, EventsHistoryWindow: config.EventsHistoryWindow, ResourcePrefix: prefix,
 		KeyFunc: key, NewFunc: newObject, NewListFunc: newList, IndexerFuncs: trigger, Indexers: indexers,
 		Codec: config.Codec,

@@ -36,17 +36,17 @@ func TestWhatAWatchCacheReadsAtItsStartIsShared(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		initial *bool
-		first   watch.EventType // between the two objects
+		second  watch.EventType // of three
 		shared  bool
 	}{
-		"at the start":     {ptr.To(true), watch.Added, true},
-		"after the start":  {ptr.To(true), watch.Bookmark, false},
-		"without a start":  {ptr.To(false), watch.Added, false},
-		"as it always was": {nil, watch.Added, false},
+		"at the start":      {ptr.To(true), watch.Added, true},
+		"after the start":   {ptr.To(true), watch.Bookmark, false},
+		"no initial events": {ptr.To(false), watch.Added, false},
+		"by default":        {nil, watch.Added, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := sharedLists{watched{events: []watch.Event{
-				{Type: watch.Added, Object: one()}, {Type: c.first, Object: one()}, {Type: watch.Added, Object: one()},
+			store := sharedReads{watched{events: []watch.Event{
+				{Type: watch.Added, Object: one()}, {Type: c.second, Object: one()}, {Type: watch.Added, Object: one()},
 			}}, sharing.NewTable()}
 			w, err := store.Watch(t.Context(), "", storage.ListOptions{SendInitialEvents: c.initial})
 			if err != nil {

@@ -192,28 +192,28 @@ func (w *Written) note(o client.Object, e written) {
 }
 
 // Read reads an object that others create, from a cache, or returns ErrOutdated. When the
-// cache has been behind for CopyTimeout, the server is asked: whoever decides by the old
-// copy then writes what the server refuses, and keeps it busy with that.
+// cache still has an older copy after CopyTimeout, Read gets the object from the server: a
+// decision by the old copy would lead to a write that the server refuses as a conflict.
 func (w *Written) Read(ctx context.Context, cached, server client.Reader, key client.ObjectKey, o client.Object) error {
 	// The second attempt is for a copy that came while the first was compared, too
 	// early to queue an object that was not waiting yet.
 	for range 2 {
 		if err := cached.Get(ctx, key, o); err != nil {
-			return err // one that is gone was there before
+			return err // not found: it was deleted, as others have created it before
 		}
 		behind, overdue := w.compare(key, o)
 		if !behind {
 			return nil
 		}
 		if overdue {
-			return w.ask(ctx, server, key, o)
+			return w.readServer(ctx, server, key, o)
 		}
 	}
 	return ErrOutdated
 }
 
-// ask reads from the server an object of which the cache has had no copy for too long.
-func (w *Written) ask(ctx context.Context, server client.Reader, key client.ObjectKey, o client.Object) error {
+// readServer gets an object from the server in place of an old copy. The copy stays outdated.
+func (w *Written) readServer(ctx context.Context, server client.Reader, key client.ObjectKey, o client.Object) error {
 	err := server.Get(ctx, key, o)
 	if client.IgnoreNotFound(err) != nil {
 		return err

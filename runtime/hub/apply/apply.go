@@ -177,13 +177,13 @@ func CreateWork(ctx context.Context, c client.Client, w *workv1.ManifestWork) er
 	return c.Create(ctx, w)
 }
 
-// writers are the places of all calls in this process. More than the processors can carry
-// out would only make the requests of agents wait, which report what the calls have made.
+// writers limits the calls of every Parallel in this process together. More than the
+// processors can carry out would delay the agents, which report what the calls have written.
 var writers = semaphore.NewWeighted(4 * int64(goruntime.GOMAXPROCS(0)))
 
 // Parallel calls do for 0 to n-1, some at a time, and joins the first errors in that
-// order. A panic of do is the error of that call. do must not call Parallel: it could wait
-// for its own place.
+// order. A panic of do is the error of that call. do must not call Parallel, as each call
+// counts for writers.
 func Parallel(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var group errgroup.Group

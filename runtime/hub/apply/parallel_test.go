@@ -14,16 +14,16 @@ import (
 
 // The controllers of a hub are many, and its processors few.
 func TestAllCallsShareTheProcessors(t *testing.T) {
-	var now, most atomic.Int32
+	limit := int32(4 * runtime.GOMAXPROCS(0))
+	var begun, calls atomic.Int32
+	release := make(chan struct{})
 	var together sync.WaitGroup
-	for range 10 {
+	for range runtime.GOMAXPROCS(0) { // each of them would have ten calls at a time by itself
 		together.Go(func() {
 			err := apply.Parallel(20, func(int) error {
-				n := now.Add(1)
-				defer now.Add(-1)
-				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-				}
-				runtime.Gosched()
+				begun.Add(1)
+				<-release
+				calls.Add(1)
 				return nil
 			})
 			if err != nil {
@@ -31,9 +31,19 @@ func TestAllCallsShareTheProcessors(t *testing.T) {
 			}
 		})
 	}
+	for begun.Load() < limit {
+		runtime.Gosched()
+	}
+	for range 1000 { // what others there are could begin now
+		runtime.Gosched()
+	}
+	if n := begun.Load(); n != limit {
+		t.Errorf("%d calls ran at a time, want %d", n, limit)
+	}
+	close(release)
 	together.Wait()
-	if limit := int32(4 * runtime.GOMAXPROCS(0)); most.Load() > limit {
-		t.Errorf("%d calls ran at a time, want at most %d", most.Load(), limit)
+	if want := int32(20 * runtime.GOMAXPROCS(0)); calls.Load() != want {
+		t.Errorf("%d calls, want %d", calls.Load(), want)
 	}
 }
 
