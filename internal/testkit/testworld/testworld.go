@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -94,6 +95,20 @@ func (w *World) Merge(o client.Object, patch string, args ...any) {
 func (w *World) Report(o client.Object, patch string, args ...any) {
 	w.Helper()
 	w.Must(w.Status().Patch(context.Background(), o, merge(patch, args)))
+}
+
+// ReportOn reads an object and changes its status. When a controller writes the object
+// between the two, it is read and changed again.
+func (w *World) ReportOn(o client.Object, change func()) {
+	w.Helper()
+	ctx := context.Background()
+	w.Must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := w.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		change()
+		return w.Status().Update(ctx, o)
+	}))
 }
 
 func merge(patch string, args []any) client.Patch {

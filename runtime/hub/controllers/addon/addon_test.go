@@ -188,8 +188,9 @@ func TestAnAddOnThatComesToASilentClusterIsUnknown(t *testing.T) {
 		})
 	}
 	until()
-	meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{Type: "Available", Status: metav1.ConditionTrue, Reason: "Test"})
-	w.Must(w.Status().Update(context.Background(), a))
+	w.ReportOn(a, func() {
+		meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{Type: "Available", Status: metav1.ConditionTrue, Reason: "Test"})
+	})
 	until()
 }
 

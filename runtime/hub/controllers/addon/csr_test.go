@@ -450,9 +450,7 @@ func TestEarlyRequestsAreJudgedLater(t *testing.T) {
 		}
 		return nil
 	})
-	f.Must(f.Get(context.Background(), client.ObjectKeyFromObject(a), a))
-	a.Status = *status
-	f.Must(f.Status().Update(context.Background(), a))
+	f.ReportOn(a, func() { a.Status = *status })
 	f.Eventually(func() error {
 		o := &certificatesv1.CertificateSigningRequest{}
 		if err := f.Get(context.Background(), key, o); err != nil || !approved(o) || len(o.Status.Certificate) == 0 {

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -82,15 +81,12 @@ func (f *fleet) runHook(cluster, which string, feedback ...string) {
 	if w == nil {
 		f.Fatalf("there is no work %s", which)
 	}
-	for _, c := range []string{"Applied", "Available"} {
-		meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: "Test", ObservedGeneration: w.Generation})
-	}
+	f.done(w, true)
 	m := workv1.ManifestCondition{Conditions: []metav1.Condition{}, ResourceMeta: workv1.ManifestResourceMeta{Group: "batch", Version: "v1", Kind: "Job", Resource: "jobs", Namespace: "default", Name: "clean"}}
 	for i := 0; i+1 < len(feedback); i += 2 {
 		m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values, workv1.FeedbackValue{Name: feedback[i], Value: workv1.FieldValue{Type: "String", String: &feedback[i+1]}})
 	}
-	w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{m}
-	f.Must(f.Status().Update(context.Background(), w))
+	f.ReportOn(w, func() { w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{m} })
 }
 
 const hookWork = "addon-A-pre-delete"

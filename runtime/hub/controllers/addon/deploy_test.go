@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -122,14 +121,7 @@ func (f *fleet) apply(clusters string, success bool) {
 	f.Helper()
 	for name := range strings.FieldsSeq(clusters) {
 		for _, w := range f.worksIn(name) {
-			status := metav1.ConditionFalse
-			if success {
-				status = metav1.ConditionTrue
-			}
-			for _, which := range []string{"Applied", "Available"} {
-				meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: which, Status: status, Reason: "Test", Message: "said the agent", ObservedGeneration: w.Generation})
-			}
-			f.Must(f.Status().Update(context.Background(), w))
+			f.done(w, success)
 		}
 	}
 }

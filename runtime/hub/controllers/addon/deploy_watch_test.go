@@ -16,7 +16,6 @@ import (
 
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/api/work"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
@@ -112,30 +111,29 @@ func (f *fleet) workOf(cluster, what string, check func(w *workv1.ManifestWork) 
 func (f *fleet) running(cluster string, ready int64) {
 	f.Helper()
 	w := f.workOf(cluster, "to report", func(*workv1.ManifestWork) bool { return true })
-	for _, which := range []string{work.ConditionApplied, work.ConditionAvailable} {
-		meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: which, Status: metav1.ConditionTrue, Reason: "Test", ObservedGeneration: w.Generation})
-	}
+	f.done(w, true)
 	one, namespace := int64(1), ""
 	for _, m := range w.Spec.Workload.Manifests {
 		if o := objectOf(f, m); o.GetKind() == "Deployment" {
 			namespace = o.GetNamespace()
 		}
 	}
-	w.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{Conditions: []metav1.Condition{},
+	manifests := []workv1.ManifestCondition{{Conditions: []metav1.Condition{},
 		ResourceMeta: workv1.ManifestResourceMeta{Group: "apps", Version: "v1", Kind: "Deployment", Resource: "deployments", Namespace: namespace, Name: "agent"},
 		StatusFeedbacks: workv1.StatusFeedbackResult{Values: []workv1.FeedbackValue{
 			{Name: "Replicas", Value: workv1.FieldValue{Type: "Integer", Integer: &one}},
 			{Name: "ReadyReplicas", Value: workv1.FieldValue{Type: "Integer", Integer: &ready}},
 		}}}}
-	f.Must(f.Status().Update(context.Background(), w))
+	f.ReportOn(w, func() { w.Status.ResourceStatus.Manifests = manifests })
 }
 
 func (f *fleet) report(cluster string, status metav1.ConditionStatus) {
 	f.Helper()
 	mc := &clusterv1.ManagedCluster{}
 	f.Must(f.Get(context.Background(), types.NamespacedName{Name: f.full(cluster)}, mc))
-	meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: silent, Status: status, Reason: "Test"})
-	f.Must(f.Status().Update(context.Background(), mc))
+	f.ReportOn(mc, func() {
+		meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: silent, Status: status, Reason: "Test"})
+	})
 }
 
 // Each change that matters is seen by itself, and the health follows.

@@ -237,11 +237,12 @@ func (f *fleet) pass() int64 {
 func (f *fleet) hash(hashes map[string]string) {
 	f.Helper()
 	a := f.definition()
-	configs.SetHashes(&a.Status, func(c addonv1alpha1.AddOnConfig) (string, bool) {
-		hash, ok := hashes[c.Name]
-		return hash, ok
+	f.ReportOn(a, func() {
+		configs.SetHashes(&a.Status, func(c addonv1alpha1.AddOnConfig) (string, bool) {
+			hash, ok := hashes[c.Name]
+			return hash, ok
+		})
 	})
-	f.Must(f.Status().Update(context.Background(), a))
 	for _, x := range f.all() {
 		changed := false
 		for i, r := range x.Status.ConfigReferences {
@@ -263,9 +264,10 @@ func (f *fleet) deploy(clusters string, success bool) {
 	ctx := context.Background()
 	for name := range strings.FieldsSeq(clusters) {
 		a := f.in(name)
-		meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{Type: addon.ConditionManifestApplied, Status: metav1.ConditionTrue, Reason: "AddonManifestApplied", Message: "manifests of addon are applied successfully"})
-		a.Status.SupportedConfigs = []addonv1alpha1.ConfigGroupResource{setting, {Group: setting.Group, Resource: "others"}}
-		f.Must(f.Status().Update(ctx, a))
+		f.ReportOn(a, func() {
+			meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{Type: addon.ConditionManifestApplied, Status: metav1.ConditionTrue, Reason: "AddonManifestApplied", Message: "manifests of addon are applied successfully"})
+			a.Status.SupportedConfigs = []addonv1alpha1.ConfigGroupResource{setting, {Group: setting.Group, Resource: "others"}}
+		})
 		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "addon-" + a.Name + "-deploy-0"}}
 		absent := f.Get(ctx, client.ObjectKeyFromObject(w), w) != nil
 		w.Labels = map[string]string{cluster.AddOnNameLabel: a.Name}
@@ -279,15 +281,22 @@ func (f *fleet) deploy(clusters string, success bool) {
 		} else {
 			f.Must(f.Update(ctx, w))
 		}
-		status := metav1.ConditionFalse
-		if success {
-			status = metav1.ConditionTrue
-		}
-		for _, which := range []string{work.ConditionApplied, work.ConditionAvailable} {
-			meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: which, Status: status, Reason: "Test", ObservedGeneration: w.Generation})
-		}
-		f.Must(f.Status().Update(ctx, w))
+		f.done(w, success)
 	}
+}
+
+// done has a cluster's agent apply a work, with success or without.
+func (f *fleet) done(w *workv1.ManifestWork, success bool) {
+	f.Helper()
+	status := metav1.ConditionFalse
+	if success {
+		status = metav1.ConditionTrue
+	}
+	f.ReportOn(w, func() {
+		for _, which := range []string{work.ConditionApplied, work.ConditionAvailable} {
+			meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: which, Status: status, Reason: "Test", Message: "said the agent", ObservedGeneration: w.Generation})
+		}
+	})
 }
 
 // references are the configurations of an add-on in a cluster, as "name=hash", with
@@ -359,12 +368,5 @@ func (f *fleet) host(name string, success bool) {
 	if f.Get(ctx, keyOf(w), w) != nil {
 		f.Make(w)
 	}
-	status := metav1.ConditionFalse
-	if success {
-		status = metav1.ConditionTrue
-	}
-	for _, which := range []string{work.ConditionApplied, work.ConditionAvailable} {
-		meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: which, Status: status, Reason: "Test", ObservedGeneration: w.Generation})
-	}
-	f.Must(f.Status().Update(ctx, w))
+	f.done(w, success)
 }

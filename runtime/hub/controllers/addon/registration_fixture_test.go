@@ -108,8 +108,7 @@ func (f *registrationFleet) key(cluster string) types.NamespacedName {
 func (f *registrationFleet) says(cluster string, change func(*v1alpha1.ManagedClusterAddOnStatus)) {
 	f.Helper()
 	a := f.addOn(cluster)
-	change(&a.Status)
-	f.Must(f.Status().Update(context.Background(), a))
+	f.ReportOn(a, func() { change(&a.Status) })
 }
 
 // configure plays the controller that says which objects count in a cluster: the
