@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
@@ -20,9 +19,8 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/sharing"
 )
 
-// sharedReads is the store that a watch cache reads, at its start all of it: objects share
-// what they have in common as soon as they are read. A watch cache keeps them aside until it
-// has read all, which without sharing takes several times the memory of what it keeps then.
+// sharedReads is the store that a watch cache reads. What it watches shares its parts by the
+// store's codec, and what it lists by this.
 type sharedReads struct {
 	storage.Interface
 	table *sharing.Table
@@ -38,25 +36,6 @@ func (s sharedReads) GetList(ctx context.Context, key string, o storage.ListOpti
 		s.table.Object(o)
 		return nil
 	})
-}
-
-// Watch implements storage.Interface.
-func (s sharedReads) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
-	w, err := s.Interface.Watch(ctx, key, o)
-	if err != nil || o.SendInitialEvents == nil || !*o.SendInitialEvents {
-		return w, err
-	}
-	initial := true
-	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
-		switch {
-		case !initial:
-		case e.Type == watch.Added:
-			s.table.Object(e.Object)
-		case e.Type == watch.Bookmark:
-			initial = false // later objects share their parts when the cache asks for their attributes
-		}
-		return e, true
-	}), nil
 }
 
 // sharedCaches has the watch caches of a getter's resources share equal parts of their
@@ -79,19 +58,19 @@ func sharedCache(
 	newObject, newList func() runtime.Object,
 	attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
-	store, destroy, err := generic.NewRawStorage(config, newObject, newList, prefix)
+	shared := sharing.NewTable()
+	stored := *config
+	stored.Codec = sharing.NewCodec(config.Codec, shared)
+	store, destroy, err := generic.NewRawStorage(&stored, newObject, newList, prefix)
 	if err != nil {
 		return store, destroy, err
 	}
-	shared := sharing.NewTable()
 	cached, err := cacher.NewCacherFromConfig(cacher.Config{
 		Storage: sharedReads{store, shared}, Versioner: storage.APIObjectVersioner{},
 		GroupResource: config.GroupResource, EventsHistoryWindow: config.EventsHistoryWindow, ResourcePrefix: prefix,
 		KeyFunc: key, NewFunc: newObject, NewListFunc: newList, IndexerFuncs: trigger, Indexers: indexers,
 		Codec: config.Codec,
-		// The cache asks this once for each object, before anybody else has the object.
 		GetAttrsFunc: func(o runtime.Object) (labels.Set, fields.Set, error) {
-			shared.Object(o)
 			l, f, err := attributes(o)
 			return shared.Labels(l), f, err
 		},

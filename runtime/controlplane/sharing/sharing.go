@@ -27,6 +27,9 @@ type Table struct {
 	seed       maphash.Seed
 	young, old map[uint64]any
 	size       int // of what is in young, without the parts of parts
+
+	fields []field // what a reader needs, to be used again
+	items  []part
 }
 
 // NewTable makes a table that knows no parts.
@@ -85,14 +88,14 @@ func (s *Table) value(v any) (any, uint64) {
 			key, of := s.known(k)
 			e, h := s.value(e)
 			v[key] = e
-			sum += maphash.Comparable(s.seed, [2]uint64{of, h})
+			sum += s.both(of, h)
 		}
 	case []any:
 		sum = uint64(len(v)) + 2
 		for i, e := range v {
 			e, h := s.value(e)
 			v[i] = e
-			sum = maphash.Comparable(s.seed, [2]uint64{sum, h})
+			sum = s.both(sum, h)
 		}
 	case string:
 		sum = maphash.String(s.seed, v)
@@ -105,6 +108,9 @@ func (s *Table) value(v any) (any, uint64) {
 	s.add(sum, v)
 	return v, sum
 }
+
+// both is the hash of two hashes in this order.
+func (s *Table) both(a, b uint64) uint64 { return maphash.Comparable(s.seed, [2]uint64{a, b}) }
 
 // known returns the string that others have, too, and its hash.
 func (s *Table) known(key string) (string, uint64) {
@@ -140,6 +146,8 @@ func sizeOf(v any) int {
 		return entry + len(v)
 	case []any:
 		return entry + 16*cap(v)
+	case *whole:
+		return entry + 100 + len(v.json)
 	case map[string]any:
 		return entry + group*(1+len(v)/8)
 	case labels.Set:
