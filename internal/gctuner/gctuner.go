@@ -31,13 +31,18 @@ const (
 	// bytes, which is collected in a moment.
 	restPercent, smallRestPercent = 50, 25
 	small                         = 128 << 20
-	// startPercent is the most that GOGC is during the first startPeriods periods. What a
-	// start allocates is needed once, and the container has to have room for it.
+	// startPercent is the most that GOGC is for a small live heap during the first
+	// startPeriods periods. What a start allocates is needed once, and the container has
+	// to have room for it.
 	startPercent, startPeriods = 100, 2
-	// Under load as many bytes as headroom may be allocated between two collections,
-	// with GOGC between busyPercent, for a small live heap, and leastBusyPercent.
-	busyPercent, leastBusyPercent = 300, 75
-	headroom                      = 128 << 20
+	// Under load as many bytes as the headroom may be allocated between two collections,
+	// with GOGC between busyPercent, for a small live heap, and leastBusyPercent. The
+	// headroom is a part of the memory that there is, within limits. All of it is for a
+	// start, which is the largest load there is; later it is laterPercent at most, or
+	// leastHeadroom.
+	busyPercent, laterPercent, leastBusyPercent = 300, 100, 75
+	headroomParts                               = 16
+	leastHeadroom, mostHeadroom                 = 128 << 20, 1 << 30
 
 	// busyShare is the share of one processor from which on collecting counts as
 	// load, and restShare the one below which the load is over. Between them lies
@@ -56,12 +61,12 @@ const (
 
 // Run sets GOGC by the load until ctx ends, and once the memory limit of the
 // container that the process runs in, if there is one. The environment variables
-// GOGC and GOMEMLIMIT each take precedence over what it would set.
-func Run(ctx context.Context, clk clock.WithTicker) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		if limit := containerLimit(os.ReadFile); limit > 0 {
-			debug.SetMemoryLimit(int64(limitShare * float64(limit)))
-		}
+// GOGC and GOMEMLIMIT each take precedence over what it would set. started is closed
+// once the process has read what a start reads; nil says that this is little.
+func Run(ctx context.Context, clk clock.WithTicker, started <-chan struct{}) {
+	limit := containerLimit(os.ReadFile)
+	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(limitShare * float64(limit)))
 	}
 	if os.Getenv("GOGC") != "" {
 		return
@@ -73,8 +78,9 @@ func Run(ctx context.Context, clk clock.WithTicker) {
 		default:
 		}
 	})
-	t := tuner{read: read, set: func(percent int) { debug.SetGCPercent(percent) }, free: debug.FreeOSMemory}
-	t.run(ctx, clk, collections)
+	t := tuner{headroom: headroomOf(limit, machineMemory(os.ReadFile)), read: read, set: func(percent int) { debug.SetGCPercent(percent) }, free: debug.FreeOSMemory}
+	t.rested = started == nil
+	t.run(ctx, clk, collections, started)
 }
 
 // usage is what the collector has cost so far, and what it keeps.
@@ -86,19 +92,22 @@ type usage struct {
 
 // tuner decides about the percentage.
 type tuner struct {
+	headroom uint64
+
 	read func() usage
 	set  func(percent int)
 	free func() // gives memory back that only the load needed
 
 	percent int
 	busy    bool
+	rested  bool    // the start is over, or its load is
 	started int     // how many periods there have been, startPeriods at most
 	past    []usage // at most window+1, the oldest first
 	last    usage   // after the last collection
 }
 
 // run decides every period, and after each collection.
-func (t *tuner) run(ctx context.Context, clk clock.WithTicker, collections <-chan struct{}) {
+func (t *tuner) run(ctx context.Context, clk clock.WithTicker, collections, started <-chan struct{}) {
 	t.busy = true // a start is load
 	t.apply(0)
 	ticker := clk.NewTicker(period)
@@ -111,6 +120,9 @@ func (t *tuner) run(ctx context.Context, clk clock.WithTicker, collections <-cha
 			return
 		case <-collections:
 			t.collected(clk.Now())
+			continue
+		case <-started:
+			t.rested, started = true, nil
 			continue
 		case <-ticker.C():
 		}
@@ -144,7 +156,7 @@ func (t *tuner) observe(now time.Time) {
 	case share > busyShare:
 		t.busy = true
 	case share < restShare && len(t.past) == window+1:
-		t.busy = false
+		t.busy, t.rested = false, true
 	}
 	t.started = min(t.started+1, startPeriods)
 	t.apply(u.live)
@@ -159,8 +171,12 @@ func (t *tuner) observe(now time.Time) {
 
 // apply sets the percentage for a live heap of that many bytes.
 func (t *tuner) apply(live uint64) {
-	percent := percentFor(t.busy, live)
-	if t.started < startPeriods {
+	headroom := t.headroom
+	if t.rested {
+		headroom = min(headroom, max(leastHeadroom, live*laterPercent/100))
+	}
+	percent := percentFor(t.busy, live, headroom)
+	if t.started < startPeriods && live < small {
 		percent = min(percent, startPercent)
 	}
 	if percent != t.percent {
@@ -180,7 +196,7 @@ func share(from, to usage) float64 {
 }
 
 // percentFor is the percentage for a live heap of that many bytes.
-func percentFor(busy bool, live uint64) int {
+func percentFor(busy bool, live, headroom uint64) int {
 	if !busy && live < small {
 		return smallRestPercent
 	}
@@ -201,6 +217,31 @@ func read() usage {
 	samples := []metrics.Sample{{Name: total}, {Name: idle}, {Name: live}}
 	metrics.Read(samples)
 	return usage{cpu: samples[0].Value.Float64() - samples[1].Value.Float64(), live: samples[2].Value.Uint64()}
+}
+
+// headroomOf is the headroom in a container with that limit, 0 for none, on a machine with
+// that much memory, 0 if nobody knows.
+func headroomOf(limit, machine uint64) uint64 {
+	memory := machine
+	if limit > 0 && (machine == 0 || limit < machine) {
+		memory = limit
+	}
+	return max(leastHeadroom, min(mostHeadroom, memory/headroomParts))
+}
+
+// machineMemory is the memory of the machine in bytes, or 0 where Linux does not say it.
+func machineMemory(readFile func(string) ([]byte, error)) uint64 {
+	content, err := readFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(content), "MemTotal:")
+	total, _, _ := strings.Cut(rest, " kB")
+	kilobytes, err := strconv.ParseUint(strings.TrimSpace(total), 10, 53)
+	if err != nil {
+		return 0
+	}
+	return kilobytes << 10
 }
 
 // containerLimit is the memory limit, in bytes, of the control group that the

@@ -15,20 +15,23 @@ const mib = 1 << 20
 
 func TestPercentFor(t *testing.T) {
 	for _, tc := range []struct {
-		what string
-		busy bool
-		live uint64
-		want int
+		what     string
+		busy     bool
+		live     uint64
+		headroom uint64
+		want     int
 	}{
-		{"at rest, small", false, 30 * mib, 25},
-		{"at rest, large", false, 2000 * mib, 50},
-		{"before the first collection", true, 0, 300},
-		{"under load, small", true, 40 * mib, 300},
-		{"under load, the headroom is what counts", true, 64 * mib, 200},
-		{"under load, more than the headroom", true, 160 * mib, 80},
-		{"under load, large", true, 3000 * mib, 75},
+		{"at rest, small", false, 30 * mib, leastHeadroom, 25},
+		{"at rest, large", false, 2000 * mib, mostHeadroom, 50},
+		{"before the first collection", true, 0, leastHeadroom, 300},
+		{"under load, small", true, 40 * mib, leastHeadroom, 300},
+		{"under load, the headroom is what counts", true, 64 * mib, leastHeadroom, 200},
+		{"under load, more than the headroom", true, 160 * mib, leastHeadroom, 80},
+		{"under load, large", true, 3000 * mib, mostHeadroom, 75},
+		{"under load, with much memory", true, 512 * mib, mostHeadroom, 200},
+		{"under load, small, with much memory", true, 64 * mib, mostHeadroom, 300},
 	} {
-		if got := percentFor(tc.busy, tc.live); got != tc.want {
+		if got := percentFor(tc.busy, tc.live, tc.headroom); got != tc.want {
 			t.Errorf("%s: got %d, want %d", tc.what, got, tc.want)
 		}
 	}
@@ -40,12 +43,12 @@ func TestThePercentageFollowsTheLoad(t *testing.T) {
 	var set []int
 	now := usage{live: 64 * mib}
 	freed := 0
-	tuner := tuner{read: func() usage { return now }, set: func(percent int) { set = append(set, percent) }, free: func() { freed++ }}
+	tuner := tuner{headroom: leastHeadroom, read: func() usage { return now }, set: func(percent int) { set = append(set, percent) }, free: func() { freed++ }}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	at := time.Now()
 	clk := clocktesting.NewFakeClock(at)
-	tuner.run(ctx, clk, nil) // returns after one measurement
+	tuner.run(ctx, clk, nil, nil) // returns after one measurement
 	now.live = 50 * mib
 	tuner.collected(at)
 	if want := []int{100}; !slices.Equal(set, want) {
@@ -94,7 +97,7 @@ func TestThePercentageFollowsTheLoad(t *testing.T) {
 func TestALoadOfSecondsCounts(t *testing.T) {
 	percent := 0
 	now := usage{live: 40 * mib}
-	tuner := tuner{read: func() usage { return now }, set: func(p int) { percent = p }, free: func() { now.cpu += 10 }}
+	tuner := tuner{headroom: leastHeadroom, read: func() usage { return now }, set: func(p int) { percent = p }, free: func() { now.cpu += 10 }}
 	at := time.Now()
 	tuner.busy, tuner.started = true, startPeriods
 	for range window + 1 {
@@ -157,12 +160,79 @@ func TestTheTunerLearnsOfCollections(t *testing.T) {
 func TestTheEnvironmentTakesPrecedence(t *testing.T) {
 	t.Setenv("GOGC", "off")
 	t.Setenv("GOMEMLIMIT", "off")
-	Run(context.Background(), nil) // would fail without a clock if it set anything
+	Run(context.Background(), nil, nil) // would fail without a clock if it set anything
 }
 
 func TestReadKnowsItsMetrics(t *testing.T) {
 	if u := read(); u.cpu < 0 {
 		t.Errorf("the collector has used %f s", u.cpu)
+	}
+}
+
+// A start may use more memory than what comes later.
+func TestTheHeadroomIsForTheStart(t *testing.T) {
+	var percent int
+	tuner := tuner{headroom: mostHeadroom, busy: true, started: startPeriods, set: func(p int) { percent = p }}
+	for _, tc := range []struct {
+		rested bool
+		live   uint64
+		want   int
+	}{
+		{false, 512 * mib, 200}, {true, 512 * mib, 100}, {true, 64 * mib, 200}, {true, 1000 * mib, 100}, {true, 2000 * mib, 75},
+	} {
+		tuner.rested = tc.rested
+		if tuner.apply(tc.live); percent != tc.want {
+			t.Errorf("rested %t, %d bytes: got %d, want %d", tc.rested, tc.live, percent, tc.want)
+		}
+	}
+	tuner.started, tuner.rested = 0, false
+	if tuner.apply(512 * mib); percent != 200 {
+		t.Errorf("a large heap gets %d at the beginning of a start", percent)
+	}
+	tuner.read = func() usage { return usage{} }
+	ctx, cancel := context.WithCancel(t.Context())
+	started, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tuner.run(ctx, clocktesting.NewFakeClock(time.Now()), nil, started)
+	}()
+	started <- struct{}{}
+	cancel()
+	<-ended
+	if !tuner.rested {
+		t.Error("the end of a start is not seen")
+	}
+}
+
+// A hub uses more memory under load where there is more.
+func TestHeadroomOf(t *testing.T) {
+	for _, tc := range []struct{ limit, machine, want uint64 }{
+		{0, 0, 128 * mib},
+		{0, 1024 * mib, 128 * mib},
+		{0, 8192 * mib, 512 * mib},
+		{0, 1 << 40, 1024 * mib},
+		{4096 * mib, 65536 * mib, 256 * mib},
+		{65536 * mib, 8192 * mib, 512 * mib},
+		{4096 * mib, 0, 256 * mib},
+	} {
+		if got := headroomOf(tc.limit, tc.machine); got != tc.want {
+			t.Errorf("limit %d of %d: got %d, want %d", tc.limit, tc.machine, got, tc.want)
+		}
+	}
+}
+
+func TestMachineMemory(t *testing.T) {
+	for content, want := range map[string]uint64{
+		"MemTotal:       24689392 kB\nMemFree:         1 kB\n": 24689392 << 10,
+		"MemFree: 1 kB\n": 0, "": 0, "MemTotal: x kB\n": 0, "MemTotal: 99999999999999999999 kB\n": 0,
+	} {
+		got := machineMemory(func(string) ([]byte, error) { return []byte(content), nil })
+		if got != want {
+			t.Errorf("%q: got %d, want %d", content, got, want)
+		}
+	}
+	if got := machineMemory(func(string) ([]byte, error) { return nil, errors.New("not there") }); got != 0 {
+		t.Errorf("got %d without the file", got)
 	}
 }
 

@@ -276,7 +276,12 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 		server.HandlePrefix(page.Path, page.NewHandler(page.Options{Cached: m.GetClient(), Stored: m.GetAPIReader(),
 			Clock: o.Clock, Features: o.Features, Scheduling: all.Scheduling, Version: version.Version()}))
 	}
-	err = m.Run(ctx, func() { close(running) })
+	err = m.Run(ctx, func() {
+		close(running)
+		if o.CaughtUp != nil {
+			o.CaughtUp()
+		}
+	})
 	if errors.Is(err, manager.ErrElectionLost) {
 		return errors.New("this replica lost the election of the leader, as it could not reach etcd in time: start it again")
 	}

@@ -145,6 +145,9 @@ type Options struct {
 	// Clock is the real one by default. Kubernetes itself, as for the expiry of
 	// tokens, always uses the real one.
 	Clock clock.WithTicker
+	// CaughtUp is called once the controllers have seen all objects, which can be long
+	// after the hub is ready, or take part in the election of the leader. nil is for none.
+	CaughtUp func()
 	// Log is where the controllers log.
 	Log logr.Logger
 }

@@ -64,7 +64,7 @@ func main() {
 // run serves until ctx ends, and says when it is ready.
 func run(ctx context.Context, o options) error {
 	logging.Setup(ctx, os.Stderr, 0, false)
-	go gctuner.Run(ctx, clock.RealClock{})
+	go gctuner.Run(ctx, clock.RealClock{}, nil)
 	dir, err := datadir.Open(o.dataDir, "testserver")
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 				return err
 			}
 			o.Log = log
-			go gctuner.Run(cmd.Context(), clock.RealClock{})
+			go gctuner.Run(cmd.Context(), clock.RealClock{}, nil)
 			c, err := devcluster.Start(cmd.Context(), o)
 			if cmd.Context().Err() != nil && c == nil {
 				return nil // it was stopped before it was ready

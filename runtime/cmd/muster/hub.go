@@ -75,7 +75,9 @@ carries on where it was. SIGTERM drains requests and exits with 0.`,
 			case "off":
 				o.Audit.LogPath = ""
 			}
-			go gctuner.Run(cmd.Context(), clock.RealClock{})
+			started := make(chan struct{})
+			o.CaughtUp = func() { close(started) }
+			go gctuner.Run(cmd.Context(), clock.RealClock{}, started)
 			return hub.Run(cmd.Context(), o, func(r hub.Ready) {
 				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "hub ready %s kubeconfig %s\n", r.URL, r.Kubeconfig)
 			})
