@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -26,19 +27,55 @@ func Of(spec workv1.ManifestWorkSpec) string {
 	if len(manifests) > 0 && is(manifests[0]) {
 		return string(manifests[0].Raw)
 	}
-	var all []byte
-	add := func(part []byte) { all = append(fmt.Appendf(all, "%d ", len(part)), part...) }
 	spec.Workload.Manifests = nil
 	rest, err := json.Marshal(spec)
 	if err != nil {
 		rest = []byte(err.Error()) // these fields can all be marshalled
 	}
+	asIs := sumOf(rest, manifests, func(raw []byte) []byte { return raw })
+	return digests.get(asIs, func() string {
+		sum := sumOf(rest, manifests, canonical)
+		return prefix + hex.EncodeToString(sum[:])
+	})
+}
+
+func sumOf(rest []byte, manifests []workv1.Manifest, form func([]byte) []byte) [sha256.Size]byte {
+	h := sha256.New()
+	add := func(part []byte) {
+		fmt.Fprintf(h, "%d ", len(part))
+		h.Write(part)
+	}
 	add(rest)
 	for _, m := range manifests {
-		add(canonical(m.Raw))
+		add(form(m.Raw))
 	}
-	sum := sha256.Sum256(all)
-	return prefix + hex.EncodeToString(sum[:])
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// digestsKept is how many digests are remembered.
+const digestsKept = 8 << 10
+
+// digests are those of the specs that were seen, by a hash of the specs as they are. A fleet
+// has each spec many times, and its canonical form costs several times as much as its hash.
+var digests remembered
+
+type remembered struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]string
+}
+
+func (r *remembered) get(key [sha256.Size]byte, digest func() string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, ok := r.known[key]
+	if !ok {
+		if r.known == nil || len(r.known) >= digestsKept {
+			r.known = map[[sha256.Size]byte]string{}
+		}
+		d = digest()
+		r.known[key] = d
+	}
+	return d
 }
 
 // Lean is a spec that has its digest in place of its content. more are manifests to

@@ -9,14 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/util/keyutil"
-	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/bootstrap"
 	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
@@ -108,15 +107,6 @@ func trim(object any) (any, error) {
 	return object, nil
 }
 
-// owned leaves of an object what the garbage collector reads: which it is, whose it is, and
-// what its deletion waits for. The collector knows every object that there is.
-func owned(object any) (any, error) {
-	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
-		o.GenerateName, o.Labels, o.Annotations, o.ManagedFields = "", nil, nil, nil
-	}
-	return object, nil
-}
-
 // RunAll runs controllers side by side until ctx ends and all have returned.
 func RunAll(ctx context.Context, controllers []Controller) {
 	var running sync.WaitGroup
@@ -202,8 +192,11 @@ func (s *Server) garbageCollection(ctx context.Context, client kubernetes.Interf
 	cached := memory.NewMemCacheClient(client.Discovery())
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
 	started := make(chan struct{})
-	dynamicInformers := metadatainformer.NewSharedInformerFactoryWithOptions(objects, informerResync, metadatainformer.WithTransform(owned))
-	c, err := garbagecollector.NewGarbageCollector(ctx, client, objects, mapper, garbagecollector.DefaultIgnoredResources(), informerfactory.NewInformerFactory(f, dynamicInformers), started)
+	informers := &ownedInformers{
+		server: s, typed: f, objects: objects,
+		made: map[schema.GroupVersionResource]ownedInformer{}, started: map[schema.GroupVersionResource]bool{},
+	}
+	c, err := garbagecollector.NewGarbageCollector(ctx, client, objects, mapper, garbagecollector.DefaultIgnoredResources(), informers, started)
 	if err != nil {
 		return nil, err
 	}

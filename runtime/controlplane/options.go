@@ -139,6 +139,8 @@ type Options struct {
 	// do, and which is better than a refusal by rules that are not all there yet.
 	// Health checks are answered at any time. nil is open from the start.
 	Open func() bool
+
+	held *heldKinds // what the server holds, for its ListerWatcher
 }
 
 // NamedCertificate is a serving certificate and its key, which are files that are

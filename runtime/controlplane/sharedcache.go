@@ -39,21 +39,23 @@ func (s sharedReads) GetList(ctx context.Context, key string, o storage.ListOpti
 }
 
 // sharedCaches has the watch caches of a getter's resources share equal parts of their
-// objects.
-type sharedCaches struct{ generic.RESTOptionsGetter }
+// objects, and remembers them.
+type sharedCaches struct {
+	generic.RESTOptionsGetter
+	held *heldKinds
+}
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (g sharedCaches) GetRESTOptions(
 	resource schema.GroupResource, example runtime.Object,
 ) (generic.RESTOptions, error) {
 	o, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
-	o.Decorator = sharedCache
+	o.Decorator = g.open
 	return o, err
 }
 
-// sharedCache opens a store behind a watch cache, as Kubernetes does where nothing is
-// shared.
-func sharedCache(
+// open opens a store behind a watch cache, as Kubernetes does where nothing is shared.
+func (g sharedCaches) open(
 	config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
 	newObject, newList func() runtime.Object,
 	attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
@@ -80,9 +82,14 @@ func sharedCache(
 		return nil, func() {}, err
 	}
 	served := cacher.NewCacheDelegator(cached, store)
+	version := newObject().GetObjectKind().GroupVersionKind().Version
+	forget := g.held.hold(config.GroupResource.WithVersion(version), &heldStore{
+		Interface: served, cacher: cached, prefix: prefix, newList: newList, attributes: attributes,
+	})
 	var once sync.Once
 	return served, func() {
 		once.Do(func() {
+			forget()
 			served.Stop()
 			cached.Stop()
 			destroy()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,11 +20,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -33,6 +38,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	workv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/work/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/workcache"
 )
 
@@ -50,6 +56,9 @@ type Options struct {
 	// Election elects the replica that runs the controllers. Without one they run
 	// at once.
 	Election *Election
+	// Held makes what reads custom resources from the memory of the API server, when that
+	// is in this process. Without it they are read by requests.
+	Held func(extension.Reads) toolscache.ListerWatcher
 }
 
 // Election is how replicas of a hub elect a leader.
@@ -67,6 +76,7 @@ type Manager struct {
 	manager.Manager
 
 	elects    bool
+	held      func(extension.Reads) toolscache.ListerWatcher
 	runnables []*runnable
 }
 
@@ -78,10 +88,13 @@ func New(c *rest.Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	made := &Manager{elects: o.Election != nil, held: o.Held}
+	options.Scheme, options.Mapper = api.Scheme(), restmapper.Static()
+	made.UseHeld(&options, workcache.Unread()...)
 	all := manager.Options{
-		Scheme:         api.Scheme(),
+		Scheme:         options.Scheme,
 		Logger:         o.Log,
-		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return restmapper.Static(), nil },
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return options.Mapper, nil },
 		Metrics:        server.Options{BindAddress: "0"},
 		Cache:          options,
 		// Secrets and config maps are read where they are needed: caching all of
@@ -100,11 +113,63 @@ func New(c *rest.Config, o Options) (*Manager, error) {
 		all.LeaderElection, all.LeaderElectionReleaseOnCancel, all.LeaderElectionResourceLockInterface = true, true, e.Lock
 		all.LeaseDuration, all.RenewDeadline, all.RetryPeriod = optional(e.LeaseDuration), optional(e.RenewDeadline), optional(e.RetryPeriod)
 	}
-	m, err := manager.New(c, all)
-	if err != nil {
+	if made.Manager, err = manager.New(c, all); err != nil {
 		return nil, fmt.Errorf("set up the controllers: %w", err)
 	}
-	return &Manager{Manager: m, elects: o.Election != nil}, nil
+	return made, nil
+}
+
+// UseHeld implements workcache.Holder. The options have a scheme and a mapper.
+func (m *Manager) UseHeld(o *cache.Options, without ...string) {
+	if m.held == nil {
+		return
+	}
+	o.NewInformer = func(
+		requests toolscache.ListerWatcher, kind runtime.Object, resync time.Duration, indexers toolscache.Indexers,
+	) toolscache.SharedIndexInformer {
+		if r, ok := reads(*o, kind); ok {
+			r.Requests = requests
+			if _, ok := kind.(*workv1.ManifestWork); ok {
+				r.Without = without
+			}
+			requests = m.held(r)
+		}
+		return toolscache.NewSharedIndexInformer(requests, kind, resync, indexers)
+	}
+}
+
+// reads says how a cache with these options reads a kind, if that is one of custom
+// resources of which it has all namespaces.
+func reads(o cache.Options, kind runtime.Object) (extension.Reads, bool) {
+	gvk, err := apiutil.GVKForObject(kind, o.Scheme)
+	if err != nil || kubernetesscheme.Scheme.Recognizes(gvk) {
+		return extension.Reads{}, false
+	}
+	if o, err := o.Scheme.New(gvk); err != nil || reflect.TypeOf(o) != reflect.TypeOf(kind) {
+		return extension.Reads{}, false // without a type, or metadata alone
+	}
+	mapping, err := o.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return extension.Reads{}, false
+	}
+	r := extension.Reads{Resource: mapping.Resource, Kind: gvk, Scheme: o.Scheme, Labels: o.DefaultLabelSelector, Transform: o.DefaultTransform}
+	namespaces, field := o.DefaultNamespaces, o.DefaultFieldSelector
+	for known, by := range o.ByObject {
+		if reflect.TypeOf(known) != reflect.TypeOf(kind) {
+			continue
+		}
+		namespaces = by.Namespaces
+		if by.Label != nil {
+			r.Labels = by.Label
+		}
+		if by.Field != nil {
+			field = by.Field
+		}
+		if by.Transform != nil {
+			r.Transform = by.Transform
+		}
+	}
+	return r, namespaces == nil && field == nil
 }
 
 // optional leaves it to controller-runtime what 0 means.

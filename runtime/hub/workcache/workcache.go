@@ -27,19 +27,42 @@ const ByLabel = "metadata.labels.cached"
 type Keep struct {
 	// Status is what is kept of the status.
 	Status func(workv1.ManifestWorkStatus) workv1.ManifestWorkStatus
+	// ResourceStatus has Status see how each manifest is. Most of a work is that, so it
+	// takes most of the time to read.
+	ResourceStatus bool
 	// Manifests are kept in place of the manifests; nil for none.
 	Manifests func(workv1.ManifestWorkSpec) []workv1.Manifest
 	// DeleteOption keeps what happens when a work is deleted, and when it is complete.
 	DeleteOption bool
 }
 
+// unread are the fields of a work that need not be read.
+func (k Keep) unread() []string {
+	if k.ResourceStatus {
+		return nil
+	}
+	return []string{"status.resourceStatus"}
+}
+
 // All is what the manager's cache keeps, which has all works of the fleet: what shows
 // whose a work is, whether it has the wanted content, and how it is.
 func All() cache.ByObject {
-	return cache.ByObject{Transform: Transform(Keep{Status: conditions(
-		work.ConditionApplied, work.ConditionAvailable, work.ConditionProgressing, work.ConditionDegraded,
-		work.ConditionComplete,
-	), DeleteOption: true})}
+	return cache.ByObject{Transform: Transform(all)}
+}
+
+// Unread are the fields of a work that need not be read for what All keeps.
+func Unread() []string { return all.unread() }
+
+var all = Keep{Status: conditions(
+	work.ConditionApplied, work.ConditionAvailable, work.ConditionProgressing, work.ConditionDegraded,
+	work.ConditionComplete,
+), DeleteOption: true}
+
+// Holder is a manager in the process of its API server.
+type Holder interface {
+	// UseHeld has a cache read custom resources from the server's memory, and works without
+	// these fields (extension.Reads). The options have a scheme and a mapper.
+	UseHeld(o *cache.Options, without ...string)
 }
 
 // NewCache makes a cache of the works that have a label, and adds it to a manager.
@@ -50,14 +73,18 @@ func NewCache(m manager.Manager, label string, keep Keep) (cache.Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := cache.New(m.GetConfig(), cache.Options{
+	o := cache.Options{
 		HTTPClient: m.GetHTTPClient(),
 		Scheme:     m.GetScheme(),
 		Mapper:     m.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{
 			&workv1.ManifestWork{}: {Label: labels.NewSelector().Add(*labelled), Transform: Transform(keep)},
 		},
-	})
+	}
+	if m, ok := m.(Holder); ok {
+		m.UseHeld(&o, keep.unread()...)
+	}
+	c, err := cache.New(m.GetConfig(), o)
 	if err != nil {
 		return nil, err
 	}
