@@ -58,6 +58,15 @@ func widgetFields(fields string) string {
 // defineWidgets has the shared server serve widgets.
 func defineWidgets(t *testing.T, c dynamic.Interface) {
 	t.Helper()
+	createDefinition(t, c)
+	t.Cleanup(func() {
+		testkit.Must(t, c.Resource(definitions).Delete(context.Background(), "widgets.held.example.org", metav1.DeleteOptions{}))
+	})
+}
+
+// createDefinition has a server serve widgets.
+func createDefinition(t *testing.T, c dynamic.Interface) {
+	t.Helper()
 	crd := &unstructured.Unstructured{}
 	definition := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.held.example.org"},
 		"spec":{"group":"held.example.org","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},
@@ -67,9 +76,6 @@ func defineWidgets(t *testing.T, c dynamic.Interface) {
 	testkit.Eventually(t, func() error { // that of another test may be going
 		_, err := c.Resource(definitions).Create(t.Context(), crd, metav1.CreateOptions{})
 		return err
-	})
-	t.Cleanup(func() {
-		testkit.Must(t, c.Resource(definitions).Delete(context.Background(), crd.GetName(), metav1.DeleteOptions{}))
 	})
 }
 

@@ -3,12 +3,15 @@ package controlplane
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
@@ -24,6 +27,7 @@ import (
 type sharedReads struct {
 	storage.Interface
 	table *sharing.Table
+	since *atomic.Uint64 // the version that the cache has read first, and follows from then on
 }
 
 // GetList implements storage.Interface.
@@ -32,10 +36,63 @@ func (s sharedReads) GetList(ctx context.Context, key string, o storage.ListOpti
 	if err != nil {
 		return err
 	}
+	if version, err := s.Versioner().ObjectResourceVersion(list); err == nil {
+		s.since.Store(version)
+	}
 	return meta.EachListItem(list, func(o runtime.Object) error {
 		s.table.Object(o)
 		return nil
 	})
+}
+
+// Watch implements storage.Interface.
+func (s sharedReads) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
+	w, err := s.Interface.Watch(ctx, key, o)
+	if err != nil || o.SendInitialEvents == nil || !*o.SendInitialEvents {
+		return w, err
+	}
+	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
+		if e.Type == watch.Bookmark {
+			if m, err := meta.Accessor(e.Object); err == nil && m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+				if version, err := s.Versioner().ParseResourceVersion(m.GetResourceVersion()); err == nil {
+					s.since.Store(version)
+				}
+			}
+		}
+		return e, true
+	}), nil
+}
+
+// resumedWatches is a store behind a watch cache whose watches go on where they were before
+// the server was started again. A watch cache knows nothing that was before its start, and
+// sends a client back to read all objects again: a fleet's agents all of their works, at the
+// time when the server has most to do. The store knows it for some minutes. Watches go to it
+// as long as the cache reads, too.
+type resumedWatches struct {
+	storage.Interface
+	stored storage.Interface
+	ready  func() bool
+	since  *atomic.Uint64
+}
+
+// Watch implements storage.Interface.
+func (s resumedWatches) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
+	if s.before(ctx, o) {
+		o.ProgressNotify = o.Predicate.AllowWatchBookmarks
+		return s.stored.Watch(ctx, key, o)
+	}
+	return s.Interface.Watch(ctx, key, o)
+}
+
+// before reports whether a watch goes on from a version that the cache does not know, and
+// that there has been.
+func (s resumedWatches) before(ctx context.Context, o storage.ListOptions) bool {
+	version, err := s.Versioner().ParseResourceVersion(o.ResourceVersion)
+	if err != nil || version == 0 || o.SendInitialEvents != nil || s.ready() && version >= s.since.Load() {
+		return false
+	}
+	current, err := s.stored.GetCurrentResourceVersion(ctx)
+	return err == nil && version <= current
 }
 
 // sharedCaches has the watch caches of a getter's resources share equal parts of their
@@ -67,8 +124,9 @@ func (g sharedCaches) open(
 	if err != nil {
 		return store, destroy, err
 	}
+	since := &atomic.Uint64{}
 	cached, err := cacher.NewCacherFromConfig(cacher.Config{
-		Storage: sharedReads{store, shared}, Versioner: storage.APIObjectVersioner{},
+		Storage: sharedReads{store, shared, since}, Versioner: storage.APIObjectVersioner{},
 		GroupResource: config.GroupResource, EventsHistoryWindow: config.EventsHistoryWindow, ResourcePrefix: prefix,
 		KeyFunc: key, NewFunc: newObject, NewListFunc: newList, IndexerFuncs: trigger, Indexers: indexers,
 		Codec: config.Codec,
@@ -87,7 +145,7 @@ func (g sharedCaches) open(
 		Interface: served, cacher: cached, prefix: prefix, newList: newList, attributes: attributes,
 	})
 	var once sync.Once
-	return served, func() {
+	return resumedWatches{served, store, cached.Ready, since}, func() {
 		once.Do(func() {
 			forget()
 			served.Stop()
