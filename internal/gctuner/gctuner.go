@@ -78,7 +78,10 @@ func Run(ctx context.Context, clk clock.WithTicker, started <-chan struct{}) {
 		default:
 		}
 	})
-	t := tuner{headroom: headroomOf(limit, machineMemory(os.ReadFile)), read: read, set: func(percent int) { debug.SetGCPercent(percent) }, free: debug.FreeOSMemory}
+	t := tuner{
+		headroom: headroomOf(limit, machineMemory(os.ReadFile)),
+		read:     read, set: func(percent int) { debug.SetGCPercent(percent) }, free: debug.FreeOSMemory,
+	}
 	t.rested = started == nil
 	t.run(ctx, clk, collections, started)
 }

@@ -43,7 +43,10 @@ func TestThePercentageFollowsTheLoad(t *testing.T) {
 	var set []int
 	now := usage{live: 64 * mib}
 	freed := 0
-	tuner := tuner{headroom: leastHeadroom, read: func() usage { return now }, set: func(percent int) { set = append(set, percent) }, free: func() { freed++ }}
+	tuner := tuner{
+		headroom: leastHeadroom,
+		read:     func() usage { return now }, set: func(percent int) { set = append(set, percent) }, free: func() { freed++ },
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	at := time.Now()
@@ -97,7 +100,10 @@ func TestThePercentageFollowsTheLoad(t *testing.T) {
 func TestALoadOfSecondsCounts(t *testing.T) {
 	percent := 0
 	now := usage{live: 40 * mib}
-	tuner := tuner{headroom: leastHeadroom, read: func() usage { return now }, set: func(p int) { percent = p }, free: func() { now.cpu += 10 }}
+	tuner := tuner{
+		headroom: leastHeadroom,
+		read:     func() usage { return now }, set: func(p int) { percent = p }, free: func() { now.cpu += 10 },
+	}
 	at := time.Now()
 	tuner.busy, tuner.started = true, startPeriods
 	for range window + 1 {
@@ -178,7 +184,8 @@ func TestTheHeadroomIsForTheStart(t *testing.T) {
 		live   uint64
 		want   int
 	}{
-		{false, 512 * mib, 200}, {true, 512 * mib, 100}, {true, 64 * mib, 200}, {true, 1000 * mib, 100}, {true, 2000 * mib, 75},
+		{false, 512 * mib, 200}, {true, 512 * mib, 100}, {true, 64 * mib, 200},
+		{true, 1000 * mib, 100}, {true, 2000 * mib, 75},
 	} {
 		tuner.rested = tc.rested
 		if tuner.apply(tc.live); percent != tc.want {

@@ -13,7 +13,8 @@ import (
 func TestDigestsAreRememberedAndForgotten(t *testing.T) {
 	spec := func(i int) workv1.ManifestWorkSpec {
 		raw := fmt.Appendf(nil, `{"kind":"A","n":%d}`, i)
-		return workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}}}}
+		manifests := []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}}
+		return workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: manifests}}
 	}
 	first := Of(spec(-1))
 	asked := false

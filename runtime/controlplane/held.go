@@ -50,7 +50,8 @@ func (s *Server) ListerWatcher(r extension.Reads) cache.ListerWatcher {
 			for _, path := range without {
 				content = cut(content, path)
 			}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, o); err != nil || r.Transform == nil {
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, o)
+			if err != nil || r.Transform == nil {
 				return o, err
 			}
 			kept, err := r.Transform(o)
@@ -248,7 +249,8 @@ func (r *heldReader) options(s *heldStore, o metav1.ListOptions) storage.ListOpt
 	return storage.ListOptions{
 		ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.ResourceVersionMatch, Recursive: true,
 		Predicate: storage.SelectionPredicate{
-			Label: r.labels, Field: fields.Everything(), GetAttrs: s.attributes, AllowWatchBookmarks: o.AllowWatchBookmarks,
+			Label: r.labels, Field: fields.Everything(), GetAttrs: s.attributes,
+			AllowWatchBookmarks: o.AllowWatchBookmarks,
 		},
 	}
 }

@@ -47,7 +47,9 @@ func (w *widget) DeepCopyObject() runtime.Object {
 var (
 	widgets     = schema.GroupVersionResource{Group: "held.example.org", Version: "v1", Resource: "widgets"}
 	widgetKind  = widgets.GroupVersion().WithKind("Widget")
-	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	definitions = schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
 )
 
 // widgetFields is the schema of a widget's spec.
@@ -60,7 +62,8 @@ func defineWidgets(t *testing.T, c dynamic.Interface) {
 	t.Helper()
 	createDefinition(t, c)
 	t.Cleanup(func() {
-		testkit.Must(t, c.Resource(definitions).Delete(context.Background(), "widgets.held.example.org", metav1.DeleteOptions{}))
+		err := c.Resource(definitions).Delete(context.Background(), "widgets.held.example.org", metav1.DeleteOptions{})
+		testkit.Must(t, err)
 	})
 }
 
@@ -68,8 +71,9 @@ func defineWidgets(t *testing.T, c dynamic.Interface) {
 func createDefinition(t *testing.T, c dynamic.Interface) {
 	t.Helper()
 	crd := &unstructured.Unstructured{}
-	definition := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.held.example.org"},
-		"spec":{"group":"held.example.org","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},
+	definition := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+		"metadata":{"name":"widgets.held.example.org"},"spec":{"group":"held.example.org","scope":"Namespaced",
+		"names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},
 		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":%s}}]}}`,
 		widgetFields(`"old":{"type":"string"},"size":{"type":"integer"}`))
 	testkit.Must(t, crd.UnmarshalJSON([]byte(definition)))
@@ -150,7 +154,8 @@ func TestCustomResourcesAreReadFromMemory(t *testing.T) {
 	}
 	create("a", nil, 1)
 	create("b", map[string]string{"large": "yes"}, 1<<40)
-	all, large, lean := held(t, nil), held(t, labels.SelectorFromSet(labels.Set{"large": "yes"})), held(t, nil, "spec.size", "status.x")
+	all, lean := held(t, nil), held(t, nil, "spec.size", "status.x")
+	large := held(t, labels.SelectorFromSet(labels.Set{"large": "yes"}))
 	has(t, early, "a=o//1 b=o//1099511627776")
 	has(t, all, "a=o//1 b=o//1099511627776")
 	has(t, large, "b=o//1099511627776")
@@ -226,7 +231,9 @@ func TestAnOwnedCustomResourceGoesWithItsOwner(t *testing.T) {
 		return made
 	}
 	owner := create("owner")
-	reference := metav1.OwnerReference{APIVersion: "held.example.org/v1", Kind: "Widget", Name: "owner", UID: owner.GetUID()}
+	reference := metav1.OwnerReference{
+		APIVersion: "held.example.org/v1", Kind: "Widget", Name: "owner", UID: owner.GetUID(),
+	}
 	create("owned", reference)
 	create("free")
 	testkit.Must(t, namespace.Delete(t.Context(), "owner", metav1.DeleteOptions{}))
@@ -263,7 +270,9 @@ func TestAWatchOfMemoryEnds(t *testing.T) {
 	version := list.(metav1.ListInterface).GetResourceVersion()
 	second := int64(1)
 	for name, timeout := range map[string]*int64{"stopped": nil, "its time is over": &second} {
-		w, err := reader.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: timeout})
+		w, err := reader.WatchWithContext(t.Context(), metav1.ListOptions{
+			ResourceVersion: version, TimeoutSeconds: timeout,
+		})
 		testkit.Must(t, err)
 		if timeout == nil {
 			w.Stop()

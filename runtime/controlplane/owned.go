@@ -91,7 +91,8 @@ func (i ownedInformer) Lister() cache.GenericLister {
 func ownedOf(u *unstructured.Unstructured) (runtime.Object, error) {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(),
-		Generation: u.GetGeneration(), CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
+		Generation:        u.GetGeneration(),
+		CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
 		OwnerReferences: u.GetOwnerReferences(), Finalizers: u.GetFinalizers(),
 	}}, nil
 }

@@ -75,7 +75,9 @@ func TestWatchesGoOnAfterARestart(t *testing.T) {
 		"selected by a label": {"default", "x", "0", "MODIFIED/a DELETED/a ADDED/a"},
 		"after the restart":   {"default", "", "5", ""},
 	} {
-		w, err := of(tc.namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: tc.selector, ResourceVersion: versions[tc.from], AllowWatchBookmarks: true})
+		w, err := of(tc.namespace).Watch(t.Context(), metav1.ListOptions{
+			LabelSelector: tc.selector, ResourceVersion: versions[tc.from], AllowWatchBookmarks: true,
+		})
 		testkit.Must(t, err)
 		var got []string
 		for events := time.After(testkit.Timeout); len(got) < len(strings.Fields(tc.want)); {

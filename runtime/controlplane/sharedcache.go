@@ -52,12 +52,15 @@ func (s sharedReads) Watch(ctx context.Context, key string, o storage.ListOption
 		return w, err
 	}
 	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
-		if e.Type == watch.Bookmark {
-			if m, err := meta.Accessor(e.Object); err == nil && m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-				if version, err := s.Versioner().ParseResourceVersion(m.GetResourceVersion()); err == nil {
-					s.since.Store(version)
-				}
-			}
+		if e.Type != watch.Bookmark {
+			return e, true
+		}
+		m, err := meta.Accessor(e.Object)
+		if err != nil || m.GetAnnotations()[metav1.InitialEventsAnnotationKey] != "true" {
+			return e, true
+		}
+		if version, err := s.Versioner().ParseResourceVersion(m.GetResourceVersion()); err == nil {
+			s.since.Store(version)
 		}
 		return e, true
 	}), nil

@@ -239,7 +239,9 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 	if err != nil {
 		return err
 	}
-	m, err := manager.New(server.RESTConfig("muster-hub"), manager.Options{Log: o.Log, Election: election, Held: server.ListerWatcher})
+	m, err := manager.New(server.RESTConfig("muster-hub"), manager.Options{
+		Log: o.Log, Election: election, Held: server.ListerWatcher,
+	})
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,9 @@ type schemaCodec struct {
 	decoded int
 }
 
-func (c *schemaCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c *schemaCodec) Decode(
+	data []byte, _ *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.decoded++
@@ -84,7 +86,8 @@ func read(t *testing.T, c *Codec, data string) (*unstructured.Unstructured, bool
 }
 
 func example(kind, spec string) string {
-	return fmt.Sprintf(`{"apiVersion":"example.org/v1","kind":%q,"metadata":{"name":"a","generation":2,"labels":{"x":"y"}},"spec":%s}`, kind, spec)
+	const metadata = `{"name":"a","generation":2,"labels":{"x":"y"}}`
+	return fmt.Sprintf(`{"apiVersion":"example.org/v1","kind":%q,"metadata":%s,"spec":%s}`, kind, metadata, spec)
 }
 
 // The other codec is asked about each shape once, and always about what it changes.
@@ -93,14 +96,19 @@ func TestWhatIsReadAtOnce(t *testing.T) {
 		first, second string
 		asked         bool // about the second
 	}{
-		"the same":              {example("A", `{"a":"b"}`), example("A", `{"a":"b"}`), false},
-		"other values":          {example("A", `{"a":"b","n":1,"f":1.5,"t":true}`), example("A", `{"a":"\"\u00e4\\","n":-5,"f":2e3,"t":false}`), false},
-		"an int64":              {example("A", `{"a":1}`), example("A", `{"a":9007199254740993}`), false},
-		"more items":            {example("A", `{"a":[{"b":1}]}`), example("A", `{"a":[{"b":2},{"b":3}]}`), false},
-		"other order":           {example("A", `{"a":1,"b":"c"}`), example("A", `{"b":"c","a":1}`), false},
-		"a new field":           {example("A", `{"a":"b"}`), example("A", `{"a":"b","unknown":"d"}`), true},
-		"a field less":          {example("A", `{"a":"b","c":"d"}`), example("A", `{"a":"b"}`), true},
-		"a field in an item":    {example("A", `{"a":[{"b":1}]}`), example("A", `{"a":[{"b":1},{"b":1,"unknown":1}]}`), true},
+		"the same": {example("A", `{"a":"b"}`), example("A", `{"a":"b"}`), false},
+		"other values": {
+			example("A", `{"a":"b","n":1,"f":1.5,"t":true}`),
+			example("A", `{"a":"\"\u00e4\\","n":-5,"f":2e3,"t":false}`), false,
+		},
+		"an int64":     {example("A", `{"a":1}`), example("A", `{"a":9007199254740993}`), false},
+		"more items":   {example("A", `{"a":[{"b":1}]}`), example("A", `{"a":[{"b":2},{"b":3}]}`), false},
+		"other order":  {example("A", `{"a":1,"b":"c"}`), example("A", `{"b":"c","a":1}`), false},
+		"a new field":  {example("A", `{"a":"b"}`), example("A", `{"a":"b","unknown":"d"}`), true},
+		"a field less": {example("A", `{"a":"b","c":"d"}`), example("A", `{"a":"b"}`), true},
+		"a field in an item": {
+			example("A", `{"a":[{"b":1}]}`), example("A", `{"a":[{"b":1},{"b":1,"unknown":1}]}`), true,
+		},
 		"an item of a kind":     {example("A", `{"a":[1]}`), example("A", `{"a":[1,"1"]}`), true},
 		"a null":                {example("A", `{"a":"b"}`), example("A", `{"a":null}`), true},
 		"a number":              {example("A", `{"a":"1"}`), example("A", `{"a":1}`), true},
@@ -110,25 +118,35 @@ func TestWhatIsReadAtOnce(t *testing.T) {
 		"a list":                {example("A", `{"a":{}}`), example("A", `{"a":[]}`), true},
 		"another kind":          {example("A", `{"a":"b"}`), example("B", `{"a":"b"}`), true},
 		"another kind in it":    {example("A", `{"m":{"kind":"X"}}`), example("A", `{"m":{"kind":"Y"}}`), true},
-		"another version in it": {example("A", `{"m":{"apiVersion":"v1"}}`), example("A", `{"m":{"apiVersion":"v2"}}`), true},
-		"pruned":                {example("A", `{"unknown":"b"}`), example("A", `{"unknown":"b"}`), true},
-		"a default":             {example("Defaulted", `{}`), example("Defaulted", `{}`), true},
-		"no default":            {example("Defaulted", `{"defaulted":"x"}`), example("Defaulted", `{"defaulted":"y"}`), false},
-		"converted":             {example("Converted", `{}`), example("Converted", `{}`), true},
-		"no generation":         {`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`, `{"apiVersion":"v1","kind":"A","metadata":{"name":"b"}}`, true},
+		"another version in it": {
+			example("A", `{"m":{"apiVersion":"v1"}}`), example("A", `{"m":{"apiVersion":"v2"}}`), true,
+		},
+		"pruned":    {example("A", `{"unknown":"b"}`), example("A", `{"unknown":"b"}`), true},
+		"a default": {example("Defaulted", `{}`), example("Defaulted", `{}`), true},
+		"no default": {
+			example("Defaulted", `{"defaulted":"x"}`), example("Defaulted", `{"defaulted":"y"}`), false,
+		},
+		"converted": {example("Converted", `{}`), example("Converted", `{}`), true},
+		"no generation": {
+			`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`,
+			`{"apiVersion":"v1","kind":"A","metadata":{"name":"b"}}`, true,
+		},
 		"no metadata":           {`{"apiVersion":"v1","kind":"A"}`, `{"apiVersion":"v1","kind":"A"}`, true},
 		"another label":         {example("A", `{}`), strings.Replace(example("A", `{}`), `"x":`, `"z":`, 1), true},
 		"metadata in a spec":    {example("A", `{"metadata":{"a":"b"}}`), example("A", `{"metadata":"x"}`), true},
 		"spec as a string":      {example("A", `"x"`), example("A", `"y"`), false},
 		"a field that is twice": {example("A", `{"a":"b"}`), example("A", `{"a":"b","a":"c"}`), true},
-		"a spec that is twice":  {example("A", `{"a":"b"}`), strings.Replace(example("A", `{"a":"b"}`), `"spec"`, `"spec":{"a":"c"},"spec"`, 1), true},
-		"invalid UTF-8":         {example("A", `{"a":"b"}`), example("A", "{\"a\":\"\xff\"}"), true},
-		"metadata no object":    {example("A", `{}`), `{"apiVersion":"v1","kind":"A","metadata":"x"}`, true},
-		"no object":             {example("A", `{}`), `[]`, true},
-		"nothing":               {example("A", `{}`), ``, true},
-		"cut off":               {example("A", `{}`), example("A", `{}`)[:40], true},
-		"something behind it":   {example("A", `{}`), example("A", `{}`) + "x", true},
-		"a space behind it":     {example("A", `{}`), example("A", `{}`) + "\n", false},
+		"a spec that is twice": {
+			example("A", `{"a":"b"}`),
+			strings.Replace(example("A", `{"a":"b"}`), `"spec"`, `"spec":{"a":"c"},"spec"`, 1), true,
+		},
+		"invalid UTF-8":       {example("A", `{"a":"b"}`), example("A", "{\"a\":\"\xff\"}"), true},
+		"metadata no object":  {example("A", `{}`), `{"apiVersion":"v1","kind":"A","metadata":"x"}`, true},
+		"no object":           {example("A", `{}`), `[]`, true},
+		"nothing":             {example("A", `{}`), ``, true},
+		"cut off":             {example("A", `{}`), example("A", `{}`)[:40], true},
+		"something behind it": {example("A", `{}`), example("A", `{}`) + "x", true},
+		"a space behind it":   {example("A", `{}`), example("A", `{}`) + "\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			codec := NewCodec(&schemaCodec{}, NewTable())
@@ -206,7 +224,8 @@ func TestNothingIsReadManyTimes(t *testing.T) {
 	inner := strings.Repeat(`{"fieldsV1":`, deep) + `{"spec":{}}` + strings.Repeat(`}`, deep)
 	for _, field := range []string{"spec", "status"} {
 		table := NewTable()
-		if _, err := table.read([]byte(fmt.Sprintf(`{"metadata":{"fieldsV1":%s},%q:%s}`, inner, field, inner))); err != nil {
+		data := fmt.Appendf(nil, `{"metadata":{"fieldsV1":%s},%q:%s}`, inner, field, inner)
+		if _, err := table.read(data); err != nil {
 			t.Fatal(err)
 		}
 		wholes := 0
@@ -247,7 +266,8 @@ func TestACodecIsSafeForConcurrentUse(t *testing.T) {
 // What is read is what another decoder of JSON says, or an error.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
-		`{"a":[1,-0,0.0,1e400,"\ud800",null,{"b":{}}],"metadata":{"a":{"a":[]}}}`, `{"a":{"metadata":[[],[[]]]}}`, ` {} `, `{"":""}`,
+		`{"a":[1,-0,0.0,1e400,"\ud800",null,{"b":{}}],"metadata":{"a":{"a":[]}}}`,
+		`{"a":{"metadata":[[],[[]]]}}`, ` {} `, `{"":""}`,
 	} {
 		f.Add(s)
 	}

@@ -56,17 +56,20 @@ func TestWhatIsReadFromTheServersMemory(t *testing.T) {
 		}
 	}
 	informer(&clusterv1beta1.Placement{})
-	if len(read) != 1 || read[0].Resource.Resource != "placements" || read[0].Transform == nil || read[0].Labels != nil || read[0].Without != nil {
+	if len(read) != 1 || read[0].Resource.Resource != "placements" || read[0].Transform == nil ||
+		read[0].Labels != nil || read[0].Without != nil {
 		t.Errorf("placements are read as %+v", read)
 	}
 	informer(&workv1.ManifestWork{})
-	if len(read) != 1 || read[0].Kind != work || read[0].Requests == nil || !slices.Equal(read[0].Without, []string{"status.resourceStatus"}) {
+	if len(read) != 1 || read[0].Kind != work || read[0].Requests == nil ||
+		!slices.Equal(read[0].Without, []string{"status.resourceStatus"}) {
 		t.Errorf("works are read as %+v", read)
 	}
 
 	for _, whole := range []bool{false, true} {
 		read = nil
-		if _, err := workcache.NewCache(m, "example.org/label", workcache.Keep{Status: workcache.Conditions, ResourceStatus: whole}); err != nil {
+		keep := workcache.Keep{Status: workcache.Conditions, ResourceStatus: whole}
+		if _, err := workcache.NewCache(m, "example.org/label", keep); err != nil {
 			t.Fatal(err)
 		}
 		if len(read) != 1 || read[0].Labels.String() != "example.org/label" || (read[0].Without == nil) != whole {

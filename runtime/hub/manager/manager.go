@@ -152,7 +152,10 @@ func reads(o cache.Options, kind runtime.Object) (extension.Reads, bool) {
 	if err != nil {
 		return extension.Reads{}, false
 	}
-	r := extension.Reads{Resource: mapping.Resource, Kind: gvk, Scheme: o.Scheme, Labels: o.DefaultLabelSelector, Transform: o.DefaultTransform}
+	r := extension.Reads{
+		Resource: mapping.Resource, Kind: gvk, Scheme: o.Scheme, Labels: o.DefaultLabelSelector,
+		Transform: o.DefaultTransform,
+	}
 	namespaces, field := o.DefaultNamespaces, o.DefaultFieldSelector
 	for known, by := range o.ByObject {
 		if reflect.TypeOf(known) != reflect.TypeOf(kind) {

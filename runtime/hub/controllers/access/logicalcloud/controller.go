@@ -78,7 +78,9 @@ func (c *Controller) Register(m manager.Manager) error {
 	if err := index(m.GetFieldIndexer()); err != nil {
 		return err
 	}
-	leanWorks, err := workcache.NewCache(m, muster.LogicalCloudLabel, workcache.Keep{Status: reported, ResourceStatus: true})
+	leanWorks, err := workcache.NewCache(m, muster.LogicalCloudLabel, workcache.Keep{
+		Status: reported, ResourceStatus: true,
+	})
 	if err != nil {
 		return err
 	}

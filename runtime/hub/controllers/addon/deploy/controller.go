@@ -107,7 +107,9 @@ const (
 
 // Watch has a controller of ManagedClusterAddOns follow works and clusters.
 func (c *Controller) Watch(m manager.Manager, b *builder.Builder) (*builder.Builder, error) {
-	lean, err := workcache.NewCache(m, cluster.AddOnNameLabel, workcache.Keep{Status: reported, ResourceStatus: true, Manifests: works.Names})
+	lean, err := workcache.NewCache(m, cluster.AddOnNameLabel, workcache.Keep{
+		Status: reported, ResourceStatus: true, Manifests: works.Names,
+	})
 	if err != nil {
 		return nil, err
 	}
