@@ -111,6 +111,9 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) error 
 	defer func() { _ = os.RemoveAll(dir) }()
 	flags := []string{"--auto-approve", tokenUser}
 	if o.profiles != "" {
+		if err := os.MkdirAll(o.profiles, 0o700); err != nil {
+			return fmt.Errorf("make the folder of --profiles: %w", err)
+		}
 		flags = append(flags, "--profiling")
 	}
 	h, err := startHub(muster, dir, flags...)
