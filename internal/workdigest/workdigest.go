@@ -42,7 +42,7 @@ func Of(spec workv1.ManifestWorkSpec) string {
 func sumOf(rest []byte, manifests []workv1.Manifest, form func([]byte) []byte) [sha256.Size]byte {
 	h := sha256.New()
 	add := func(part []byte) {
-		fmt.Fprintf(h, "%d ", len(part))
+		_, _ = fmt.Fprintf(h, "%d ", len(part))
 		h.Write(part)
 	}
 	add(rest)

@@ -97,8 +97,12 @@ func held(t *testing.T, selector labels.Selector, without ...string) cache.Share
 		},
 		// Requests are for as long as the server has no widgets.
 		Requests: &cache.ListWatch{
-			ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return nil, notYet },
-			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return nil, notYet },
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+				return nil, notYet
+			},
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				return nil, notYet
+			},
 		},
 	}), &widget{}, 0, cache.Indexers{})
 	testkit.Must(t, informer.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
@@ -259,7 +263,9 @@ func TestAWatchOfMemoryEnds(t *testing.T) {
 	reader := cache.ToListerWatcherWithContext(shared.ListerWatcher(extension.Reads{
 		Resource: widgets, Kind: widgetKind, Scheme: scheme,
 		Requests: &cache.ListWatch{
-			ListFunc: func(metav1.ListOptions) (runtime.Object, error) { return nil, errors.New("not yet") },
+			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+				return nil, errors.New("not yet")
+			},
 		},
 	}))
 	var list runtime.Object
