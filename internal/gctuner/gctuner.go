@@ -82,7 +82,7 @@ func Run(ctx context.Context, clk clock.WithTicker, started <-chan struct{}) {
 		headroom: headroomOf(limit, machineMemory(os.ReadFile)),
 		read:     read, set: func(percent int) { debug.SetGCPercent(percent) }, free: debug.FreeOSMemory,
 	}
-	t.rested = started == nil
+	t.afterStart = started == nil
 	t.run(ctx, clk, collections, started)
 }
 
@@ -101,12 +101,12 @@ type tuner struct {
 	set  func(percent int)
 	free func() // gives memory back that only the load needed
 
-	percent int
-	busy    bool
-	rested  bool    // the start is over, or its load is
-	started int     // how many periods there have been, startPeriods at most
-	past    []usage // at most window+1, the oldest first
-	last    usage   // after the last collection
+	percent    int
+	busy       bool
+	afterStart bool    // the start is over, or its load is
+	started    int     // how many periods there have been, startPeriods at most
+	past       []usage // at most window+1, the oldest first
+	last       usage   // after the last collection
 }
 
 // run decides every period, and after each collection.
@@ -125,7 +125,7 @@ func (t *tuner) run(ctx context.Context, clk clock.WithTicker, collections, star
 			t.collected(clk.Now())
 			continue
 		case <-started:
-			t.rested, started = true, nil
+			t.afterStart, started = true, nil
 			continue
 		case <-ticker.C():
 		}
@@ -159,7 +159,7 @@ func (t *tuner) observe(now time.Time) {
 	case share > busyShare:
 		t.busy = true
 	case share < restShare && len(t.past) == window+1:
-		t.busy, t.rested = false, true
+		t.busy, t.afterStart = false, true
 	}
 	t.started = min(t.started+1, startPeriods)
 	t.apply(u.live)
@@ -175,7 +175,7 @@ func (t *tuner) observe(now time.Time) {
 // apply sets the percentage for a live heap of that many bytes.
 func (t *tuner) apply(live uint64) {
 	headroom := t.headroom
-	if t.rested {
+	if t.afterStart {
 		headroom = min(headroom, max(leastHeadroom, live*laterPercent/100))
 	}
 	percent := percentFor(t.busy, live, headroom)

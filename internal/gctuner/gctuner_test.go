@@ -187,12 +187,12 @@ func TestTheHeadroomIsForTheStart(t *testing.T) {
 		{false, 512 * mib, 200}, {true, 512 * mib, 100}, {true, 64 * mib, 200},
 		{true, 1000 * mib, 100}, {true, 2000 * mib, 75},
 	} {
-		tuner.rested = tc.rested
+		tuner.afterStart = tc.rested
 		if tuner.apply(tc.live); percent != tc.want {
 			t.Errorf("rested %t, %d bytes: got %d, want %d", tc.rested, tc.live, percent, tc.want)
 		}
 	}
-	tuner.started, tuner.rested = 0, false
+	tuner.started, tuner.afterStart = 0, false
 	if tuner.apply(512 * mib); percent != 200 {
 		t.Errorf("a large heap gets %d at the beginning of a start", percent)
 	}
@@ -206,7 +206,7 @@ func TestTheHeadroomIsForTheStart(t *testing.T) {
 	started <- struct{}{}
 	cancel()
 	<-ended
-	if !tuner.rested {
+	if !tuner.afterStart {
 		t.Error("the end of a start is not seen")
 	}
 }

@@ -219,7 +219,7 @@ func assembleGeneric(
 	}
 	convertInProcess(extensions, o.Conversions)
 	encrypted := sealedGetter{extensions.ExtraConfig.CRDRESTOptionsGetter, sealing}
-	extensions.ExtraConfig.CRDRESTOptionsGetter = sharedCaches{encrypted, o.held}
+	extensions.ExtraConfig.CRDRESTOptionsGetter = sharedCaches{encrypted, o.served}
 	withFirstStatus(extensions, o.FirstStatuses)
 	extensions.ExtraConfig.CRDRESTOptionsGetter = metered(extensions.ExtraConfig.CRDRESTOptionsGetter, o.Meter)
 	aggregation, err := controlplaneapiserver.CreateAggregatorConfig(*native.Generic, completed, native.VersionedInformers, resolver, native.ProxyTransport, native.Extra.PeerProxy, initializers)

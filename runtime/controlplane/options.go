@@ -140,7 +140,7 @@ type Options struct {
 	// Health checks are answered at any time. nil is open from the start.
 	Open func() bool
 
-	held *heldKinds // what the server holds, for its ListerWatcher
+	served *servedKinds // the kinds that the server serves, for its ListerWatcher
 }
 
 // NamedCertificate is a serving certificate and its key, which are files that are

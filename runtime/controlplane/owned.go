@@ -40,7 +40,7 @@ func (f *ownedInformers) ForResource(resource schema.GroupVersionResource) (info
 		return i, nil
 	}
 	requests := f.objects.Resource(resource)
-	reader := &heldReader{
+	reader := &memoryReader{
 		server: f.server, resource: resource, labels: labels.Everything(), typed: ownedOf,
 		requests: cache.ToListerWatcherWithContext(&cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -72,7 +72,7 @@ type Server struct {
 
 	serviceAccountKey string // a file
 
-	held    *heldKinds
+	served  *servedKinds
 	handler http.Handler
 	paths   *mux.PathRecorderMux
 	token   string
@@ -92,8 +92,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.held = &heldKinds{}
-	s := &Server{held: o.held, done: make(chan struct{}), Kubeconfig: o.Dir.Path("admin.kubeconfig")}
+	o.served = &servedKinds{}
+	s := &Server{served: o.served, done: make(chan struct{}), Kubeconfig: o.Dir.Path("admin.kubeconfig")}
 	s.URL = o.url(listener.Addr().(*net.TCPAddr).Port)
 	// Everything below stops in the reverse order of its start, so etcd, which
 	// starts first, must outlive the API server: it has a context of its own.

@@ -22,6 +22,6 @@ type Reads struct {
 	// Transform is called with each object before the next one is made; nil for none. It
 	// may be called with the same object again, by the cache that reads.
 	Transform cache.TransformFunc
-	// Requests read by requests, as long as the server holds no such kind.
+	// Requests read by requests, as long as the server serves no such kind.
 	Requests cache.ListerWatcher
 }

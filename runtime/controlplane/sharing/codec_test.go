@@ -217,8 +217,8 @@ func TestACodecForgetsShapes(t *testing.T) {
 	}
 }
 
-// Whoever writes an object decides about its names. A value that is in itself again and again
-// is read twice, and not once for each of them.
+// Users choose the names of fields. A field that is nested in fields of the same name, many
+// times over, is read twice at most, and not once for each level.
 func TestNothingIsReadManyTimes(t *testing.T) {
 	const deep = 3000
 	inner := strings.Repeat(`{"fieldsV1":`, deep) + `{"spec":{}}` + strings.Repeat(`}`, deep)

@@ -56,9 +56,9 @@ type Options struct {
 	// Election elects the replica that runs the controllers. Without one they run
 	// at once.
 	Election *Election
-	// Held makes what reads custom resources from the memory of the API server, when that
+	// Memory makes what reads custom resources from the memory of the API server, when that
 	// is in this process. Without it they are read by requests.
-	Held func(extension.Reads) toolscache.ListerWatcher
+	Memory func(extension.Reads) toolscache.ListerWatcher
 }
 
 // Election is how replicas of a hub elect a leader.
@@ -76,7 +76,7 @@ type Manager struct {
 	manager.Manager
 
 	elects    bool
-	held      func(extension.Reads) toolscache.ListerWatcher
+	memory    func(extension.Reads) toolscache.ListerWatcher
 	runnables []*runnable
 }
 
@@ -88,9 +88,9 @@ func New(c *rest.Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &Manager{elects: o.Election != nil, held: o.Held}
+	made := &Manager{elects: o.Election != nil, memory: o.Memory}
 	options.Scheme, options.Mapper = api.Scheme(), restmapper.Static()
-	made.UseHeld(&options, workcache.Unread()...)
+	made.ReadMemory(&options, workcache.Unread()...)
 	all := manager.Options{
 		Scheme:         options.Scheme,
 		Logger:         o.Log,
@@ -119,9 +119,9 @@ func New(c *rest.Config, o Options) (*Manager, error) {
 	return made, nil
 }
 
-// UseHeld implements workcache.Holder. The options have a scheme and a mapper.
-func (m *Manager) UseHeld(o *cache.Options, without ...string) {
-	if m.held == nil {
+// ReadMemory implements workcache.InProcess. The options have a scheme and a mapper.
+func (m *Manager) ReadMemory(o *cache.Options, without ...string) {
+	if m.memory == nil {
 		return
 	}
 	o.NewInformer = func(
@@ -132,14 +132,14 @@ func (m *Manager) UseHeld(o *cache.Options, without ...string) {
 			if _, ok := kind.(*workv1.ManifestWork); ok {
 				r.Without = without
 			}
-			requests = m.held(r)
+			requests = m.memory(r)
 		}
 		return toolscache.NewSharedIndexInformer(requests, kind, resync, indexers)
 	}
 }
 
-// reads says how a cache with these options reads a kind, if that is one of custom
-// resources of which it has all namespaces.
+// reads says how a cache with these options reads a kind. It reports false for a kind that
+// is not one of custom resources, and for a cache that does not have all namespaces.
 func reads(o cache.Options, kind runtime.Object) (extension.Reads, bool) {
 	gvk, err := apiutil.GVKForObject(kind, o.Scheme)
 	if err != nil || kubernetesscheme.Scheme.Recognizes(gvk) {

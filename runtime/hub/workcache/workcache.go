@@ -58,11 +58,11 @@ var all = Keep{Status: conditions(
 	work.ConditionComplete,
 ), DeleteOption: true}
 
-// Holder is a manager in the process of its API server.
-type Holder interface {
-	// UseHeld has a cache read custom resources from the server's memory, and works without
+// InProcess is a manager in the process of its API server.
+type InProcess interface {
+	// ReadMemory has a cache read custom resources from the server's memory, and works without
 	// these fields (extension.Reads). The options have a scheme and a mapper.
-	UseHeld(o *cache.Options, without ...string)
+	ReadMemory(o *cache.Options, without ...string)
 }
 
 // NewCache makes a cache of the works that have a label, and adds it to a manager.
@@ -81,8 +81,8 @@ func NewCache(m manager.Manager, label string, keep Keep) (cache.Cache, error) {
 			&workv1.ManifestWork{}: {Label: labels.NewSelector().Add(*labelled), Transform: Transform(keep)},
 		},
 	}
-	if m, ok := m.(Holder); ok {
-		m.UseHeld(&o, keep.unread()...)
+	if m, ok := m.(InProcess); ok {
+		m.ReadMemory(&o, keep.unread()...)
 	}
 	c, err := cache.New(m.GetConfig(), o)
 	if err != nil {

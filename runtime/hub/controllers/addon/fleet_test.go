@@ -265,7 +265,10 @@ func (f *fleet) deploy(clusters string, success bool) {
 	for name := range strings.FieldsSeq(clusters) {
 		a := f.in(name)
 		f.ReportOn(a, func() {
-			meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{Type: addon.ConditionManifestApplied, Status: metav1.ConditionTrue, Reason: "AddonManifestApplied", Message: "manifests of addon are applied successfully"})
+			meta.SetStatusCondition(&a.Status.Conditions, metav1.Condition{
+				Type: addon.ConditionManifestApplied, Status: metav1.ConditionTrue,
+				Reason: "AddonManifestApplied", Message: "manifests of addon are applied successfully",
+			})
 			a.Status.SupportedConfigs = []addonv1alpha1.ConfigGroupResource{setting, {Group: setting.Group, Resource: "others"}}
 		})
 		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "addon-" + a.Name + "-deploy-0"}}
@@ -294,7 +297,9 @@ func (f *fleet) done(w *workv1.ManifestWork, success bool) {
 	}
 	f.ReportOn(w, func() {
 		for _, which := range []string{work.ConditionApplied, work.ConditionAvailable} {
-			meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: which, Status: status, Reason: "Test", Message: "said the agent", ObservedGeneration: w.Generation})
+			meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
+				Type: which, Status: status, Reason: "Test", Message: "said the agent", ObservedGeneration: w.Generation,
+			})
 		}
 	})
 }

@@ -83,8 +83,8 @@ func createDefinition(t *testing.T, c dynamic.Interface) {
 	})
 }
 
-// held is an informer of widgets that reads the memory of the shared server.
-func held(t *testing.T, selector labels.Selector, without ...string) cache.SharedIndexInformer {
+// inMemory is an informer of widgets that reads the memory of the shared server.
+func inMemory(t *testing.T, selector labels.Selector, without ...string) cache.SharedIndexInformer {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(widgetKind, &widget{})
@@ -141,7 +141,7 @@ func has(t *testing.T, informer cache.SharedIndexInformer, want string) {
 func TestCustomResourcesAreReadFromMemory(t *testing.T) {
 	c, err := dynamic.NewForConfig(shared.RESTConfig("test"))
 	testkit.Must(t, err)
-	early := held(t, nil) // before there are widgets
+	early := inMemory(t, nil) // before there are widgets
 	defineWidgets(t, c)
 	namespace := c.Resource(widgets).Namespace(newNamespace(t, clientFor(t, shared.RESTConfig("test")), nil))
 	create := func(name string, labels map[string]string, size int64) {
@@ -158,8 +158,8 @@ func TestCustomResourcesAreReadFromMemory(t *testing.T) {
 	}
 	create("a", nil, 1)
 	create("b", map[string]string{"large": "yes"}, 1<<40)
-	all, lean := held(t, nil), held(t, nil, "spec.size", "status.x")
-	large := held(t, labels.SelectorFromSet(labels.Set{"large": "yes"}))
+	all, lean := inMemory(t, nil), inMemory(t, nil, "spec.size", "status.x")
+	large := inMemory(t, labels.SelectorFromSet(labels.Set{"large": "yes"}))
 	has(t, early, "a=o//1 b=o//1099511627776")
 	has(t, all, "a=o//1 b=o//1099511627776")
 	has(t, large, "b=o//1099511627776")
@@ -183,7 +183,7 @@ func TestCustomResourcesAreReadFromMemory(t *testing.T) {
 		fmt.Appendf(nil, `[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema","value":%s}]`,
 			widgetFields(`"new":{"type":"string","default":"n"},"size":{"type":"integer"}`)), metav1.PatchOptions{})
 	testkit.Must(t, err)
-	fresh := held(t, nil)
+	fresh := inMemory(t, nil)
 	has(t, fresh, "a=/n/2 c=/n/3")
 	patch("a", `{"spec":{"size":5,"new":"m"}}`)
 	has(t, fresh, "a=/m/5 c=/n/3")
@@ -204,7 +204,7 @@ func TestWhatIsReadFromMemoryIsACopy(t *testing.T) {
 		return err
 	})
 	for range 2 {
-		informer := held(t, nil)
+		informer := inMemory(t, nil)
 		has(t, informer, "a=o//0")
 		for _, o := range informer.GetStore().List() {
 			w := o.(*widget)

@@ -39,7 +39,7 @@ func (s *Server) ListerWatcher(r extension.Reads) cache.ListerWatcher {
 	for _, path := range r.Without {
 		without = append(without, strings.Split(path, "."))
 	}
-	return &heldReader{
+	return &memoryReader{
 		server: s, resource: r.Resource, labels: r.Labels, requests: cache.ToListerWatcherWithContext(r.Requests),
 		typed: func(u *unstructured.Unstructured) (runtime.Object, error) {
 			o, err := r.Scheme.New(r.Kind)
@@ -85,15 +85,15 @@ func cut(m map[string]any, path []string) map[string]any {
 	return m
 }
 
-// heldKinds are the stores of the custom resources that a server serves. The server makes
+// servedKinds are the stores of the custom resources that a server serves. The server makes
 // one with the first request, and another one when the definition has changed.
-type heldKinds struct {
+type servedKinds struct {
 	mu     sync.Mutex
-	stores map[schema.GroupVersionResource]*heldStore
+	stores map[schema.GroupVersionResource]*servedStore
 }
 
-// heldStore is the store of one kind.
-type heldStore struct {
+// servedStore is the store of one kind.
+type servedStore struct {
 	storage.Interface
 	cacher     *cacher.Cacher
 	prefix     string
@@ -101,18 +101,18 @@ type heldStore struct {
 	attributes storage.AttrFunc
 }
 
-func (k *heldKinds) get(resource schema.GroupVersionResource) *heldStore {
+func (k *servedKinds) get(resource schema.GroupVersionResource) *servedStore {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.stores[resource]
 }
 
-// hold remembers a store until the function that it returns is called.
-func (k *heldKinds) hold(resource schema.GroupVersionResource, s *heldStore) (forget func()) {
+// add remembers a store until the function that it returns is called.
+func (k *servedKinds) add(resource schema.GroupVersionResource, s *servedStore) (forget func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stores == nil {
-		k.stores = map[schema.GroupVersionResource]*heldStore{}
+		k.stores = map[schema.GroupVersionResource]*servedStore{}
 	}
 	k.stores[resource] = s
 	return func() {
@@ -124,18 +124,18 @@ func (k *heldKinds) hold(resource schema.GroupVersionResource, s *heldStore) (fo
 	}
 }
 
-// heldReader implements cache.ListerWatcherWithContext.
-type heldReader struct {
+// memoryReader implements cache.ListerWatcherWithContext.
+type memoryReader struct {
 	server   *Server
 	resource schema.GroupVersionResource
 	labels   labels.Selector
-	requests cache.ListerWatcherWithContext // as long as the server holds no such kind
+	requests cache.ListerWatcherWithContext // as long as the server serves no such kind
 	typed    func(*unstructured.Unstructured) (runtime.Object, error)
 }
 
-// store is where the server holds the kind; nil if it does not.
-func (r *heldReader) store(ctx context.Context) (*heldStore, error) {
-	if s := r.server.held.get(r.resource); s != nil {
+// store is that of the kind; nil if the server does not serve it.
+func (r *memoryReader) store(ctx context.Context) (*servedStore, error) {
+	if s := r.server.served.get(r.resource); s != nil {
 		return s, nil
 	}
 	// The server opens the store before it answers, whatever it answers.
@@ -149,25 +149,25 @@ func (r *heldReader) store(ctx context.Context) (*heldStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.server.held.get(r.resource), response.Body.Close()
+	return r.server.served.get(r.resource), response.Body.Close()
 }
 
 // List implements cache.Lister.
-func (r *heldReader) List(o metav1.ListOptions) (runtime.Object, error) {
+func (r *memoryReader) List(o metav1.ListOptions) (runtime.Object, error) {
 	return r.ListWithContext(context.Background(), o)
 }
 
 // Watch implements cache.Watcher.
-func (r *heldReader) Watch(o metav1.ListOptions) (watch.Interface, error) {
+func (r *memoryReader) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return r.WatchWithContext(context.Background(), o)
 }
 
 // IsWatchListSemanticsUnSupported has caches list first: what a list has is not copied.
-func (r *heldReader) IsWatchListSemanticsUnSupported() bool { return true }
+func (r *memoryReader) IsWatchListSemanticsUnSupported() bool { return true }
 
 // ListWithContext implements cache.ListerWithContext. It waits until the server has read
 // all objects itself.
-func (r *heldReader) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (r *memoryReader) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	s, err := r.store(ctx)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (r *heldReader) ListWithContext(ctx context.Context, o metav1.ListOptions) 
 	}
 	found, ok := list.(*unstructured.UnstructuredList)
 	if !ok {
-		return nil, fmt.Errorf("the server holds %s as %T", r.resource.Resource, list)
+		return nil, fmt.Errorf("the server has %s as %T", r.resource.Resource, list)
 	}
 	out := &internalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: found.GetResourceVersion()}}
 	out.Items = make([]runtime.Object, len(found.Items))
@@ -198,7 +198,7 @@ func (r *heldReader) ListWithContext(ctx context.Context, o metav1.ListOptions) 
 }
 
 // WatchWithContext implements cache.WatcherWithContext.
-func (r *heldReader) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (r *memoryReader) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	s, err := r.store(ctx)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (r *heldReader) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 		cancel()
 		return nil, err
 	}
-	w := &heldWatch{events: make(chan watch.Event), stop: func() {
+	w := &memoryWatch{events: make(chan watch.Event), stop: func() {
 		cancel()
 		stored.Stop()
 	}}
@@ -233,19 +233,19 @@ func (r *heldReader) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 	return w, nil
 }
 
-// heldWatch implements watch.Interface.
-type heldWatch struct {
+// memoryWatch implements watch.Interface.
+type memoryWatch struct {
 	events chan watch.Event
 	stop   func()
 }
 
 // ResultChan implements watch.Interface.
-func (w *heldWatch) ResultChan() <-chan watch.Event { return w.events }
+func (w *memoryWatch) ResultChan() <-chan watch.Event { return w.events }
 
 // Stop implements watch.Interface.
-func (w *heldWatch) Stop() { w.stop() }
+func (w *memoryWatch) Stop() { w.stop() }
 
-func (r *heldReader) options(s *heldStore, o metav1.ListOptions) storage.ListOptions {
+func (r *memoryReader) options(s *servedStore, o metav1.ListOptions) storage.ListOptions {
 	return storage.ListOptions{
 		ResourceVersion: o.ResourceVersion, ResourceVersionMatch: o.ResourceVersionMatch, Recursive: true,
 		Predicate: storage.SelectionPredicate{
@@ -255,7 +255,7 @@ func (r *heldReader) options(s *heldStore, o metav1.ListOptions) storage.ListOpt
 	}
 }
 
-func (r *heldReader) event(e watch.Event) watch.Event {
+func (r *memoryReader) event(e watch.Event) watch.Event {
 	o := e.Object
 	if several, ok := o.(runtime.CacheableObject); ok { // several watches get this event
 		o = several.GetObject()
@@ -272,7 +272,7 @@ func (r *heldReader) event(e watch.Event) watch.Event {
 	return watch.Event{Type: e.Type, Object: typed}
 }
 
-func (r *heldReader) object(u *unstructured.Unstructured) (runtime.Object, error) {
+func (r *memoryReader) object(u *unstructured.Unstructured) (runtime.Object, error) {
 	o, err := r.typed(u)
 	if err != nil {
 		return nil, fmt.Errorf("read %s %s/%s: %w", r.resource.Resource, u.GetNamespace(), u.GetName(), err)

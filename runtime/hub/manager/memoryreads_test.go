@@ -28,7 +28,7 @@ func TestWhatIsReadFromTheServersMemory(t *testing.T) {
 	var read []extension.Reads
 	m, err := manager.New(&rest.Config{Host: "127.0.0.1:1"}, manager.Options{
 		Log: logr.Discard(),
-		Held: func(r extension.Reads) toolscache.ListerWatcher {
+		Memory: func(r extension.Reads) toolscache.ListerWatcher {
 			read = append(read, r)
 			return r.Requests
 		},
