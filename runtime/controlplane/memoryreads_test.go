@@ -276,10 +276,13 @@ func TestAWatchOfMemoryEnds(t *testing.T) {
 	version := list.(metav1.ListInterface).GetResourceVersion()
 	second := int64(1)
 	for name, timeout := range map[string]*int64{"stopped": nil, "its time is over": &second} {
-		w, err := reader.WatchWithContext(t.Context(), metav1.ListOptions{
-			ResourceVersion: version, TimeoutSeconds: timeout,
+		var w watch.Interface
+		testkit.Eventually(t, func() (err error) { // the server opens another store when the definition changes
+			w, err = reader.WatchWithContext(t.Context(), metav1.ListOptions{
+				ResourceVersion: version, TimeoutSeconds: timeout,
+			})
+			return err
 		})
-		testkit.Must(t, err)
 		if timeout == nil {
 			w.Stop()
 		}
