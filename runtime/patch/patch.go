@@ -3,6 +3,8 @@
 //   - A change is written as a merge patch that names the resource version which
 //     it was made from, so that it overwrites nothing. Nothing is written when
 //     nothing changed.
+//   - A status that one client alone writes, and often, is written whole (WholeStatus),
+//     from a version, too.
 //   - A conflict is an error that RetryConflicts turns into a retry: another client
 //     was faster, and that is no failure.
 //   - An object that is gone needs no change: no error, and nothing written.
@@ -32,6 +34,15 @@ func Object(ctx context.Context, c client.Client, o client.Object, change func()
 // Status changes the status of an object as Object does the rest.
 func Status(ctx context.Context, c client.Client, o client.Object, change func() bool, options ...Option) (written bool, err error) {
 	return write(o, change, options, func(p client.Patch) error { return c.Status().Patch(ctx, o, p) })
+}
+
+// WholeStatus writes all of the status of an object, for whom the status is theirs alone. bare
+// names the object and the version that the status was made from, and holds the status and
+// nothing else. It becomes the object as the server has stored it. A server ignores the rest
+// of an object in such a request, so nobody sends, compares or merges it.
+func WholeStatus(ctx context.Context, c client.Client, bare client.Object) (written bool, err error) {
+	err = c.Status().Update(ctx, bare)
+	return err == nil, client.IgnoreNotFound(err)
 }
 
 // Explain says in the error of a write what was being done. nil stays nil.

@@ -161,11 +161,9 @@ func (a *agent) tryStatus(ctx context.Context, mw *workv1.ManifestWork, status w
 		a.metrics.setState(mw)
 		return nil
 	}
-	before, after := mw.Status.Conditions, mw.DeepCopy()
-	written, err := patch.Status(ctx, a.hub, after, func() bool {
-		after.Status = status
-		return true
-	})
+	before, after := mw.Status.Conditions, &workv1.ManifestWork{Status: status}
+	after.Namespace, after.Name, after.UID, after.ResourceVersion = mw.Namespace, mw.Name, mw.UID, mw.ResourceVersion
+	written, err := patch.WholeStatus(ctx, a.hub, after)
 	if err != nil {
 		return fmt.Errorf("report the status of the work %s: %w", mw.Name, err)
 	}
