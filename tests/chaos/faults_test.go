@@ -26,6 +26,7 @@ import (
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
+	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
 
 // fault is something that goes wrong for a while.
@@ -196,6 +197,11 @@ func (l *lab) faultsAndWrites() (injected []string) {
 		l.write()
 	}
 	testkit.Must(l.t, over.Wait())
+	if restored {
+		for _, m := range l.members {
+			testkit.Must(l.t, l.recognise(m))
+		}
+	}
 	finish()
 	return injected
 }
@@ -293,6 +299,27 @@ func restoreHub(l *lab, m *member) error {
 		return err
 	}
 	return startHub(l, m)
+}
+
+// recognise does for a cluster what an administrator does after a restore: the hub knows the agent
+// that the cluster had at the time of the backup, and refuses a later one.
+func (l *lab) recognise(m *member) error {
+	ctx, s, mc := context.Background(), &corev1.Secret{}, &clusterv1.ManagedCluster{}
+	key := client.ObjectKey{Namespace: cluster.AgentNamespace, Name: cluster.HubKubeconfigSecret}
+	if err := m.client.Get(ctx, key, s); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if err := l.admin.Get(ctx, client.ObjectKey{Name: m.name}, mc); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	agent := string(s.Data[cluster.AgentNameKey])
+	if agent == "" || !cluster.Replaced(mc.Annotations, agent) {
+		return nil
+	}
+	l.note("the agent of %s is let in again", m.name)
+	change := client.MergeFrom(mc.DeepCopy())
+	delete(mc.Annotations, cluster.AgentAnnotation)
+	return l.admin.Patch(ctx, mc, change)
 }
 
 func (l *lab) run(args ...string) error {

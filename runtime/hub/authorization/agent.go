@@ -277,8 +277,11 @@ func (g *Agents) void(b cluster.Belonging, u user.Info) string {
 	}
 	of, agent, isAgent := cluster.ParseCommonName(u.GetName())
 	isAgent = isAgent && of == b.Cluster
-	if isAgent && agent != c.agent || !isAgent && known && !issue.After(c.void) {
-		return fmt.Sprintf("the agent %q has taken the place of this one in the managed cluster %q", c.agent, b.Cluster)
+	switch {
+	case isAgent && agent != c.agent:
+		return cluster.Replacement(c.agent, agent, b.Cluster)
+	case !isAgent && known && !issue.After(c.void):
+		return fmt.Sprintf("the credential is of an agent whose place %q has taken in the managed cluster %q: get another one", c.agent, b.Cluster)
 	}
 	return ""
 }

@@ -36,7 +36,7 @@ func TestNoCertificateIsVoidFromTheStart(t *testing.T) {
 	}
 	agent, agents := cluster.CommonName("c1", "b"), cluster.Group("c1")
 	addOns := cluster.ClusterAddOnGroup("c1", "x")
-	const earlier, replaced = "an earlier managed cluster", "has taken the place"
+	const earlier, replaced = "an earlier managed cluster", "whose place \"b\" has taken"
 	never, second := time.Time{}, noon.Add(time.Second)
 	for what, x := range map[string]struct {
 		change      func(*clusterv1.ManagedCluster)

@@ -6,6 +6,7 @@ package csr
 import (
 	"context"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -166,7 +167,7 @@ func (c *Controller) judge(ctx context.Context, r *certificatesv1.CertificateSig
 	case !mc.Spec.AcceptsClient():
 		return fmt.Errorf("the ManagedCluster %q is not accepted", mc.Name), nil
 	case cluster.Replaced(mc.Annotations, agent):
-		return fmt.Errorf("the agent %q has taken the place of %q in the cluster %q", mc.Annotations[cluster.AgentAnnotation], agent, mc.Name), nil
+		return errors.New(cluster.Replacement(mc.Annotations[cluster.AgentAnnotation], agent, mc.Name)), nil
 	}
 	return nil, nil
 }

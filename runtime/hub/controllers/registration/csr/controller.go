@@ -155,8 +155,7 @@ func (c *Controller) mayRenew(ctx context.Context, request *certificatesv1.Certi
 		return false, "", err
 	}
 	if cluster.Replaced(mc.Annotations, identity.Agent) {
-		return false, fmt.Sprintf("the agent %q has taken the place of %q in the cluster %q: to go back, remove the annotation %s of the ManagedCluster",
-			mc.Annotations[cluster.AgentAnnotation], identity.Agent, identity.Cluster, cluster.AgentAnnotation), nil
+		return false, cluster.Replacement(mc.Annotations[cluster.AgentAnnotation], identity.Agent, mc.Name), nil
 	}
 	extra := map[string][]string{}
 	for k, v := range request.Spec.Extra {
