@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
@@ -91,6 +90,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	listener, err := listen(o.BindAddress, o.SecurePort)
 	if err != nil {
 		return nil, err
+	}
+	if o.Open != nil {
+		listener = &openingListener{Listener: listener, open: o.Open, sleep: time.Sleep}
 	}
 	o.served = &servedKinds{}
 	s := &Server{served: o.served, done: make(chan struct{}), Kubeconfig: o.Dir.Path("admin.kubeconfig")}
@@ -392,21 +394,6 @@ func explainDiskFull(ctx context.Context, err error, dir *datadir.Dir) error {
 
 // healthPaths are answered before a server is open, with what is below them.
 var healthPaths = []string{"/readyz", "/livez", "/healthz", "/version"}
-
-// whenOpen answers requests with 503 until open says yes, but for those that bear
-// this process's own token and those about its health.
-func whenOpen(h http.Handler, open func() bool, token string) http.Handler {
-	own := []byte("Bearer " + token)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		health := slices.ContainsFunc(healthPaths, func(p string) bool { return r.URL.Path == p || strings.HasPrefix(r.URL.Path, p+"/") })
-		if health || open() || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), own) == 1 {
-			h.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "the server is starting: try again in a second", http.StatusServiceUnavailable)
-	})
-}
 
 // metricsHandler serves the metrics of the API server together with those of
 // controllers in this process. Where both have a metric of the same name, such
