@@ -70,7 +70,9 @@ func (c *openingConn) Read(b []byte) (int, error) {
 func whenOpen(h http.Handler, open func() bool, token string) http.Handler {
 	own := []byte("Bearer " + token)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		health := slices.ContainsFunc(healthPaths, func(p string) bool { return r.URL.Path == p || strings.HasPrefix(r.URL.Path, p+"/") })
+		health := slices.ContainsFunc(healthPaths, func(p string) bool {
+			return r.URL.Path == p || strings.HasPrefix(r.URL.Path, p+"/")
+		})
 		if health || open() || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), own) == 1 {
 			h.ServeHTTP(w, r)
 			return

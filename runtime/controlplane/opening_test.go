@@ -20,7 +20,9 @@ func TestServerThatStartsLetsClientsInWithPauses(t *testing.T) {
 	open, paused := false, time.Duration(0)
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
-	l := &openingListener{Listener: inner, open: func() bool { return open }, sleep: func(d time.Duration) { paused += d }}
+	l := &openingListener{
+		Listener: inner, open: func() bool { return open }, sleep: func(d time.Duration) { paused += d },
+	}
 	for _, tc := range []struct {
 		name, server string
 		open         bool
@@ -37,7 +39,8 @@ func TestServerThatStartsLetsClientsInWithPauses(t *testing.T) {
 			testkit.Must(t, err)
 			defer func() { _ = raw.Close() }()
 			go func() {
-				_ = tls.Client(raw, &tls.Config{ServerName: tc.server, InsecureSkipVerify: true}).Handshake() //nolint:gosec // nothing is sent
+				config := &tls.Config{ServerName: tc.server, InsecureSkipVerify: true} //nolint:gosec // nothing is sent
+				_ = tls.Client(raw, config).Handshake()
 			}()
 			conn, err := l.Accept()
 			testkit.Must(t, err)

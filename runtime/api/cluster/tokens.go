@@ -265,8 +265,9 @@ func Replaced(annotations map[string]string, agent string) bool {
 // Replacement says that an agent has taken the place of an earlier one in a cluster, and how
 // the earlier one gets it back.
 func Replacement(agent, earlier, cluster string) string {
-	return fmt.Sprintf("the agent %q has taken the place of %q in the managed cluster %q: to let %[2]q in again, such as "+
-		"after a restore of the hub, remove the annotation %[4]s of the ManagedCluster", agent, earlier, cluster, AgentAnnotation)
+	return fmt.Sprintf("the agent %q has taken the place of %q in the managed cluster %q: "+
+		"to let %[2]q in again, such as after a restore of the hub, remove the annotation %[4]s of the ManagedCluster",
+		agent, earlier, cluster, AgentAnnotation)
 }
 
 // TakeOver is what the annotations of a ManagedCluster become when the request

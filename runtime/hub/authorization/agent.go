@@ -281,7 +281,8 @@ func (g *Agents) void(b cluster.Belonging, u user.Info) string {
 	case isAgent && agent != c.agent:
 		return cluster.Replacement(c.agent, agent, b.Cluster)
 	case !isAgent && known && !issue.After(c.void):
-		return fmt.Sprintf("the credential is of an agent whose place %q has taken in the managed cluster %q: get another one", c.agent, b.Cluster)
+		return fmt.Sprintf("the credential is of an agent whose place %q has taken in the managed cluster %q: "+
+			"get another one", c.agent, b.Cluster)
 	}
 	return ""
 }
