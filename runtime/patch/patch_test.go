@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -49,6 +51,31 @@ func TestWrite(t *testing.T) {
 			})
 			if written != c.written || !errors.Is(err, c.err) || sent != c.sent {
 				t.Errorf("got written %v, error %v, patch %s; want %v, %v, %s", written, err, sent, c.written, c.err, c.sent)
+			}
+		})
+	}
+}
+
+// A status that is written whole is subject to the same policy.
+func TestWholeStatus(t *testing.T) {
+	things := schema.GroupResource{Resource: "things"}
+	conflict, missing := apierrors.NewConflict(things, "x", errors.New("changed")), apierrors.NewNotFound(things, "x")
+	for name, c := range map[string]struct {
+		answer, err error
+		written     bool
+	}{
+		"a change":               {written: true},
+		"a conflict":             {answer: conflict, err: conflict},
+		"an object that is gone": {answer: missing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+				return c.answer
+			}
+			server := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{SubResourceUpdate: answer})
+			written, err := WholeStatus(t.Context(), server, &corev1.ConfigMap{})
+			if written != c.written || !errors.Is(err, c.err) {
+				t.Errorf("got written %v, error %v; want %v, %v", written, err, c.written, c.err)
 			}
 		})
 	}
