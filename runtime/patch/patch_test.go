@@ -59,7 +59,8 @@ func TestWrite(t *testing.T) {
 // A status that is written whole is subject to the same policy.
 func TestWholeStatus(t *testing.T) {
 	things := schema.GroupResource{Resource: "things"}
-	conflict, missing := apierrors.NewConflict(things, "x", errors.New("changed")), apierrors.NewNotFound(things, "x")
+	conflict := apierrors.NewConflict(things, "x", errors.New("changed"))
+	missing := apierrors.NewNotFound(things, "x")
 	for name, c := range map[string]struct {
 		answer, err error
 		written     bool
@@ -69,10 +70,13 @@ func TestWholeStatus(t *testing.T) {
 		"an object that is gone": {answer: missing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
-				return c.answer
-			}
-			server := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{SubResourceUpdate: answer})
+			server := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+				SubResourceUpdate: func(
+					context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption,
+				) error {
+					return c.answer
+				},
+			})
 			written, err := WholeStatus(t.Context(), server, &corev1.ConfigMap{})
 			if written != c.written || !errors.Is(err, c.err) {
 				t.Errorf("got written %v, error %v; want %v, %v", written, err, c.written, c.err)
