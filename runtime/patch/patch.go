@@ -36,10 +36,10 @@ func Status(ctx context.Context, c client.Client, o client.Object, change func()
 	return write(o, change, options, func(p client.Patch) error { return c.Status().Patch(ctx, o, p) })
 }
 
-// WholeStatus writes all of the status of an object, for whom the status is theirs alone. bare
-// names the object and the version that the status was made from, and holds the status and
-// nothing else. It becomes the object as the server has stored it. A server ignores the rest
-// of an object in such a request, so nobody sends, compares or merges it.
+// WholeStatus writes all of the status of an object, for a client that alone writes it. bare
+// has the namespace, name, UID and resource version of what the status was made from, and the
+// status. It becomes the object as the server has stored it. A server ignores the rest of an
+// object in such a request, so nobody sends, compares or merges it.
 func WholeStatus(ctx context.Context, c client.Client, bare client.Object) (written bool, err error) {
 	err = c.Status().Update(ctx, bare)
 	return err == nil, client.IgnoreNotFound(err)
