@@ -65,6 +65,9 @@ func (c *openingConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// healthPaths are answered before a server is open, with what is below them.
+var healthPaths = []string{"/readyz", "/livez", "/healthz", "/version"}
+
 // whenOpen answers requests with 503 until open says yes, but for those that bear
 // this process's own token and those about its health.
 func whenOpen(h http.Handler, open func() bool, token string) http.Handler {

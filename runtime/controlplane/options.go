@@ -137,7 +137,8 @@ type Options struct {
 	// Open reports whether the server takes requests of others than this process.
 	// Before, these get 503 and are asked to come back in a second, which clients
 	// do, and which is better than a refusal by rules that are not all there yet.
-	// Health checks are answered at any time. nil is open from the start.
+	// Health checks are answered at any time. Connections get their turn one after the
+	// other. nil is open from the start.
 	Open func() bool
 
 	served *servedKinds // the kinds that the server serves, for its ListerWatcher

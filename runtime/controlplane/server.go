@@ -392,9 +392,6 @@ func explainDiskFull(ctx context.Context, err error, dir *datadir.Dir) error {
 	return err
 }
 
-// healthPaths are answered before a server is open, with what is below them.
-var healthPaths = []string{"/readyz", "/livez", "/healthz", "/version"}
-
 // metricsHandler serves the metrics of the API server together with those of
 // controllers in this process. Where both have a metric of the same name, such
 // as those of the Go runtime, the API server's counts.
