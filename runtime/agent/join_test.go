@@ -106,17 +106,23 @@ func TestJoining(t *testing.T) {
 	})
 
 	t.Run("the lease is renewed", func(t *testing.T) {
-		lease := &coordinationv1.Lease{}
+		mc := f.get()
+		before := mc.DeepCopy()
+		mc.Spec.LeaseDurationSeconds = 1
+		must(t, fleet.client.Patch(t.Context(), mc, client.MergeFrom(before)))
+		var first *metav1.MicroTime
 		testenv.Eventually(t, func() error {
+			lease := &coordinationv1.Lease{}
 			if err := fleet.client.Get(t.Context(), client.ObjectKey{Namespace: f.name, Name: cluster.LeaseName}, lease); err != nil {
 				return err
 			}
-			for _, m := range lease.ManagedFields {
-				if m.Manager == "muster-agent" {
-					return nil
-				}
+			if first == nil { // of the hub, which makes the lease
+				first = lease.Spec.RenewTime
 			}
-			return fmt.Errorf("nobody but the hub has written the lease: %+v", lease.Spec)
+			if lease.Spec.RenewTime.Equal(first) {
+				return fmt.Errorf("nobody but the hub has written the lease: %+v", lease.Spec)
+			}
+			return nil
 		})
 	})
 

@@ -49,6 +49,7 @@ func Plugins(clk clock.PassiveClock, gates featuregate.FeatureGate, manifestLimi
 		both("MusterReadable", readable{scheme: scheme}),
 		// Then this one: the other plugins see what will be stored.
 		mutating("MusterAgentWrites", agentWrites{}),
+		mutating("MusterUntracked", untracked{}),
 		mutating("MusterBootstrapTokenLabels", tokenLabels{server: s}),
 		mutating("MusterBootstrapTokenRequests", tokenRequests{server: s}),
 		both("MusterClusterRegistration", newClusterRegistrations(s, clk)),
