@@ -43,12 +43,12 @@ func store(t *testing.T) string {
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	// The path is short, as sockets have short names.
-	to, err := os.MkdirTemp("", "muster-etcd-test-")
+	parent, err := os.MkdirTemp("", "muster-etcd-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(to) })
-	to = filepath.Join(to, "etcd")
+	t.Cleanup(func() { _ = os.RemoveAll(parent) })
+	to := filepath.Join(parent, "etcd")
 	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
