@@ -22,7 +22,7 @@ concurrent='\bgo (func\b|[a-zA-Z.]+\()|\bchan\b|"sync"|"sync/atomic"|/errgroup"|
 
 # The longest packages come first, so that none is alone at the end.
 longest='/(provider|provider/examples|internal/klusterlet|internal/expression|scheduling/incremental'
-longest+='|agent/work|controllers/addon|runtime/agent|runtime/hub)$'
+longest+='|agent/work|controllers/addon|runtime/agent|runtime/hub|tests/hostile|tests/e2e|tests/chaos|tests/life)$'
 # Tests of the provider, of agents and of controllers wait as much as they compute: two
 # more packages than there are processors keep these busy.
 packages=$(($(getconf _NPROCESSORS_ONLN) + 2))
@@ -69,7 +69,8 @@ run_plain() {
 run() {
     case $1 in
     race) run_race ;;
-    system) hack/test.sh -json "${system[@]}" ;;
+    # shellcheck disable=SC2046
+    system) hack/test.sh -json -p "$((packages - 1))" $(first "${system[@]}") ;;
     fast)
         if ! command -v cc >/dev/null; then
             echo "no C compiler: the race detector is left out" >&2

@@ -182,7 +182,7 @@ func buildGeneric(
 		generic.Authentication.Authenticator = ownUsers{generic.Authentication.Authenticator}
 	}
 	generic.Authentication.Authenticator = issued{generic.Authentication.Authenticator}
-	generic.RESTOptionsGetter = sealedGetter{generic.RESTOptionsGetter, sealing}
+	generic.RESTOptionsGetter = resumedConfigMaps{sealedGetter{generic.RESTOptionsGetter, sealing}}
 	if generic.Authentication.RequestHeaderConfig == nil { // no front proxy, whose users are others in each request
 		generic.Authentication.Authenticator = &verified{Request: generic.Authentication.Authenticator, options: s.Authentication.ClientCert.CAContentProvider.VerifyOptions}
 	}

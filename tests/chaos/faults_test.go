@@ -318,7 +318,7 @@ func (l *lab) recognise(m *member) error {
 	}
 	l.note("the agent of %s is let in again", m.name)
 	change := client.MergeFrom(mc.DeepCopy())
-	delete(mc.Annotations, cluster.AgentAnnotation)
+	mc.Annotations[cluster.AgentAnnotation] = agent
 	return l.admin.Patch(ctx, mc, change)
 }
 

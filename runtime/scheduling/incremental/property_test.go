@@ -140,9 +140,9 @@ func TestIncrementalIsPlain(t *testing.T) {
 		clusters, placements, changes int
 		prefer                        bool
 	}{
-		{40, 1000, 1000, false},
-		{12, 60, 4000, true},  // few, so that every corner is turned often
-		{300, 40, 800, false}, // more than rankings hold
+		{40, 1000, 300, false},
+		{12, 60, 1500, true},  // few, so that every corner is turned often
+		{300, 40, 250, false}, // more than rankings hold
 	} {
 		if testing.Short() { // with the race detector
 			x.placements, x.changes = x.placements/4, x.changes/10
