@@ -24,7 +24,9 @@ import (
 type resumedConfigMaps struct{ generic.RESTOptionsGetter }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
-func (g resumedConfigMaps) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+func (g resumedConfigMaps) GetRESTOptions(
+	resource schema.GroupResource, example runtime.Object,
+) (generic.RESTOptions, error) {
 	o, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
 	if resource == corev1.Resource("configmaps") {
 		o.Decorator = func(

@@ -70,7 +70,8 @@ func TestWatchesGoOnAfterARestart(t *testing.T) {
 	}}
 	published, err := configMaps().Create(t.Context(), published, metav1.CreateOptions{})
 	testkit.Must(t, err)
-	_, err = configMaps().Patch(t.Context(), "published", types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{})
+	_, err = configMaps().Patch(
+		t.Context(), "published", types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{})
 	testkit.Must(t, err)
 	stop()
 

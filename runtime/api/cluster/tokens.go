@@ -266,7 +266,8 @@ func Replaced(annotations map[string]string, agent string) bool {
 // the earlier one gets it back.
 func Replacement(agent, earlier, cluster string) string {
 	return fmt.Sprintf("the agent %q has taken the place of %q in the managed cluster %q: "+
-		"to let %[2]q in again, such as after a restore of the hub, set the annotation %[4]s of the ManagedCluster to its name",
+		"to let %[2]q in again, such as after a restore of the hub, "+
+		"set the annotation %[4]s of the ManagedCluster to its name",
 		agent, earlier, cluster, AgentAnnotation)
 }
 

@@ -40,7 +40,8 @@ func (untracked) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 // ofPrograms reports whether an object is one that only programs write.
 func ofPrograms(resource schema.GroupResource, object metav1.Object) bool {
 	switch resource {
-	case coordinationv1.Resource("leases"), clusterv1beta1.GroupVersion.WithResource("placementdecisions").GroupResource():
+	case coordinationv1.Resource("leases"),
+		clusterv1beta1.GroupVersion.WithResource("placementdecisions").GroupResource():
 		return true
 	case workv1.GroupVersion.WithResource("manifestworks").GroupResource():
 		labels := object.GetLabels()

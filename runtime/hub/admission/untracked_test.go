@@ -17,16 +17,25 @@ import (
 )
 
 func TestObjectsOfProgramsHaveNoManagedFields(t *testing.T) {
-	const updated, appliedToo = `{"manager":"muster-hub","operation":"Update"}`, `{"manager":"muster-hub","operation":"Update"},{"manager":"terraform","operation":"Apply"}`
+	const updated = `{"manager":"muster-hub","operation":"Update"}`
+	const appliedToo = updated + `,{"manager":"terraform","operation":"Apply"}`
 	custom := func(labels, entries string) runtime.Object {
 		return object([]byte(`{"metadata":{"name":"x","labels":{` + labels + `},"managedFields":[` + entries + `]}}`))
 	}
 	lease := func(operation metav1.ManagedFieldsOperationType) runtime.Object {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x", Operation: operation}}}}
+		entries := []metav1.ManagedFieldsEntry{{Manager: "x", Operation: operation}}
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ManagedFields: entries}}
 	}
-	works, leases := workv1.GroupVersion.WithResource("manifestworks"), coordinationv1.SchemeGroupVersion.WithResource("leases")
-	decisions, clusters := clusterv1beta1.GroupVersion.WithResource("placementdecisions"), clusterv1.GroupVersion.WithResource("managedclusters")
-	const ofSet, ofAddOn = `"work.open-cluster-management.io/manifestworkreplicaset":"ns.set"`, `"open-cluster-management.io/addon-name":"search"`
+	works := workv1.GroupVersion.WithResource("manifestworks")
+	leases := coordinationv1.SchemeGroupVersion.WithResource("leases")
+	decisions := clusterv1beta1.GroupVersion.WithResource("placementdecisions")
+	clusters := clusterv1.GroupVersion.WithResource("managedclusters")
+	const ofSet = `"work.open-cluster-management.io/manifestworkreplicaset":"ns.set"`
+	const ofAddOn = `"open-cluster-management.io/addon-name":"search"`
+	write := func(resource schema.GroupVersionResource, o runtime.Object) error {
+		return untracked{}.Admit(context.Background(), admission.NewAttributesRecord(
+			o, nil, schema.GroupVersionKind{}, "ns", "x", resource, "status", admission.Update, nil, false, nil), nil)
+	}
 	for name, x := range map[string]struct {
 		resource schema.GroupVersionResource
 		object   runtime.Object
@@ -44,8 +53,7 @@ func TestObjectsOfProgramsHaveNoManagedFields(t *testing.T) {
 		"a cluster with a label of an add-on": {clusters, custom(ofAddOn, updated), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := admission.NewAttributesRecord(x.object, nil, schema.GroupVersionKind{}, "ns", "x", x.resource, "status", admission.Update, nil, false, nil)
-			if err := (untracked{}).Admit(context.Background(), a, nil); err != nil {
+			if err := write(x.resource, x.object); err != nil {
 				t.Fatal(err)
 			}
 			m, err := meta.Accessor(x.object)
@@ -61,10 +69,10 @@ func TestObjectsOfProgramsHaveNoManagedFields(t *testing.T) {
 		"no metadata":                 `{}`,
 		"metadata that is a list":     `{"metadata":[]}`,
 		"labels that are a list":      `{"metadata":{"labels":[]}}`,
-		"entries that are no objects": `{"metadata":{"labels":{` + ofSet + `},"managedFields":[1,null,"x",{"operation":1}]}}`,
+		"entries that are no objects": `{"metadata":{"labels":{` + ofSet + `},
+			"managedFields":[1,null,"x",{"operation":1}]}}`,
 	} {
-		a := admission.NewAttributesRecord(object([]byte(unreadable)), nil, schema.GroupVersionKind{}, "ns", "x", works, "", admission.Create, nil, false, nil)
-		if err := (untracked{}).Admit(context.Background(), a, nil); err != nil {
+		if err := write(works, object([]byte(unreadable))); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
