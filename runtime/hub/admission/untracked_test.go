@@ -66,9 +66,9 @@ func TestObjectsOfProgramsHaveNoManagedFields(t *testing.T) {
 		})
 	}
 	for name, unreadable := range map[string]string{
-		"no metadata":                 `{}`,
-		"metadata that is a list":     `{"metadata":[]}`,
-		"labels that are a list":      `{"metadata":{"labels":[]}}`,
+		"no metadata":             `{}`,
+		"metadata that is a list": `{"metadata":[]}`,
+		"labels that are a list":  `{"metadata":{"labels":[]}}`,
 		"entries that are no objects": `{"metadata":{"labels":{` + ofSet + `},
 			"managedFields":[1,null,"x",{"operation":1}]}}`,
 	} {
