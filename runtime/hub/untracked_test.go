@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
@@ -48,7 +49,7 @@ func TestManagedFieldsBeginWithTheFirstApply(t *testing.T) {
 	}
 
 	labelled := func(label, value string) client.Patch {
-		return client.RawPatch(client.Apply.Type(), fmt.Appendf(nil,
+		return client.RawPatch(types.ApplyPatchType, fmt.Appendf(nil,
 			`{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork","metadata":{"labels":{%q:%q}}}`,
 			label, value))
 	}

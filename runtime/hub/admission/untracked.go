@@ -30,11 +30,10 @@ type untracked struct{ writes }
 // Admit removes the managed fields.
 func (untracked) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	object, err := meta.Accessor(a.GetObject())
-	if err != nil || !ofPrograms(a.GetResource().GroupResource(), object) || isApplied(object) {
-		return nil
+	if err == nil && ofPrograms(a.GetResource().GroupResource(), object) && !isApplied(object) {
+		object.SetManagedFields(nil)
 	}
-	object.SetManagedFields(nil)
-	return nil
+	return nil // an object without metadata is none of these
 }
 
 // ofPrograms reports whether an object is one that only programs write.
