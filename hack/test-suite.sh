@@ -69,6 +69,7 @@ run_plain() {
 run() {
     case $1 in
     race) run_race ;;
+    # These compute more than those of fast, so one package fewer runs at a time.
     # shellcheck disable=SC2046
     system) hack/test.sh -json -p "$((packages - 1))" $(first "${system[@]}") ;;
     fast)
