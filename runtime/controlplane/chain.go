@@ -334,6 +334,10 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 			return o.Front(build(h, c))
 		}
 	}
+	build := generic.BuildHandlerChainFunc
+	generic.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
+		return streamWatches(build(h, c), c)
+	}
 	if len(o.FirstAuthorizers)+len(o.Authorizers) == 0 {
 		return nil
 	}
@@ -439,8 +443,8 @@ func withServedVersion(effective compatibility.EffectiveVersion) compatibility.E
 	return servedVersion{EffectiveVersion: effective, info: &info}
 }
 
-// setWatchCacheGates turns off two features of the API server's watch caches,
-// which go together. It has an effect on caches that are made afterwards. The
+// setWatchCacheGates turns off three features of the API server's watches and their
+// caches. It has an effect on caches that are made afterwards. The
 // gates are Kubernetes' own and hold for the whole process, as all its gates do.
 //
 // ListFromCacheSnapshot keeps every earlier version of an object for five to ten
@@ -455,10 +459,15 @@ func withServedVersion(effective compatibility.EffectiveVersion) compatibility.E
 // and to stop serving from snapshots, which are off. The risk: if a bug
 // made a cache miss an event, no log would say so. A restart of the server makes
 // all caches from the store, with the check and without.
+//
+// WatchListCompression compresses each event of a watch that began with a list, by a
+// compressor of its own that takes more than half a megabyte while it works: for a
+// hub's small events more than it saves.
 func setWatchCacheGates() error {
 	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
 		string(features.ListFromCacheSnapshot):    false,
 		string(features.DetectCacheInconsistency): false,
+		string(features.WatchListCompression):     false,
 	})
 	if err != nil {
 		return fmt.Errorf("set the feature gates of the watch caches: %w", err)

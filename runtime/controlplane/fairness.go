@@ -193,9 +193,15 @@ func (f *fairness) hold(next http.Handler) http.Handler {
 			return
 		}
 		own := f.enter(share)
-		defer f.leave(share.Name, own)
-		if info.Verb == "watch" {
-			defer own.watches.Add(-1)
+		leave := func() { f.leave(share.Name, own) }
+		if info.Verb != "watch" {
+			defer leave()
+		} else {
+			_, watch := extension.LastingOf(ctx)
+			defer watch.AtEnd(func() {
+				own.watches.Add(-1)
+				leave()
+			})
 			if int(own.watches.Add(1)) > share.Watches {
 				refuseWatch(w, share)
 				return

@@ -35,7 +35,8 @@ func (g resumedConfigMaps) GetRESTOptions(
 			attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
 		) (storage.Interface, factory.DestroyFunc, error) {
 			as := func(s storage.Interface) storage.Interface { return s }
-			return openCached(config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
+			opened, destroy, err := openCached(config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
+			return streamed{opened}, destroy, err
 		}
 	}
 	return o, err

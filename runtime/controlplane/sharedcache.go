@@ -73,7 +73,7 @@ func (g sharedCaches) open(
 	forget := g.served.add(config.GroupResource.WithVersion(version), &servedStore{
 		Interface: s.Interface, cacher: s.cached, prefix: prefix, newList: newList, attributes: attributes,
 	})
-	return s, func() {
+	return streamed{s}, func() {
 		forget()
 		destroy()
 	}, nil

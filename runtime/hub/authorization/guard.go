@@ -56,9 +56,8 @@ func (g *Agents) Guard(next http.Handler) http.Handler {
 func (g *Agents) serveWatch(next http.Handler, w http.ResponseWriter, r *http.Request,
 	clusters []cluster.Belonging, a authorizer.Attributes,
 ) {
-	ctx, end := context.WithCancel(r.Context())
-	defer end()
-	open := &openWatch{attributes: a, end: end}
+	ctx, watch := extension.LastingOf(r.Context())
+	open := &openWatch{attributes: a, end: watch.End}
 	g.mu.Lock()
 	for _, c := range clusters {
 		if g.watches[c.Cluster] == nil {
@@ -69,7 +68,7 @@ func (g *Agents) serveWatch(next http.Handler, w http.ResponseWriter, r *http.Re
 	// The standing may have changed since the request was authorized.
 	decision, reason := g.decide(clusters, a)
 	g.mu.Unlock()
-	defer func() {
+	defer watch.AtEnd(func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for _, c := range clusters {
@@ -78,7 +77,7 @@ func (g *Agents) serveWatch(next http.Handler, w http.ResponseWriter, r *http.Re
 				delete(g.watches, c.Cluster)
 			}
 		}
-	}()
+	})
 	if decision == authorizer.DecisionDeny {
 		refuse(w, a, reason)
 		return
