@@ -4,12 +4,14 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
@@ -35,7 +37,8 @@ func (g resumedConfigMaps) GetRESTOptions(
 			attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
 		) (storage.Interface, factory.DestroyFunc, error) {
 			as := func(s storage.Interface) storage.Interface { return s }
-			opened, destroy, err := openCached(config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
+			opened, destroy, err := openCached(
+				config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
 			return streamed{opened}, destroy, err
 		}
 	}
@@ -119,7 +122,7 @@ func (s firstReads) Watch(ctx context.Context, key string, o storage.ListOptions
 // the server was started again. A watch cache knows nothing that was before its start, and
 // sends a client back to read all objects again: a fleet's agents all of their works, at the
 // time when the server has most to do. The store knows it for some minutes. Watches go to it
-// as long as the cache reads, too.
+// for a while, as long as the cache reads, too.
 type resumedWatches struct {
 	storage.Interface
 	stored storage.Interface
@@ -131,9 +134,32 @@ type resumedWatches struct {
 func (s resumedWatches) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
 	if s.before(ctx, o) {
 		o.ProgressNotify = o.Predicate.AllowWatchBookmarks
-		return s.stored.Watch(ctx, key, o)
+		ctx, cancel := context.WithTimeout(ctx, wait.Jitter(storedFor, 1))
+		w, err := s.stored.Watch(ctx, key, o)
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		return &storedWatch{w, cancel}, nil
 	}
 	return s.Interface.Watch(ctx, key, o)
+}
+
+// storedFor is how long a watch goes to the store at least, and at most twice as long: until
+// its client has learnt where the store is (etcd's WatchProgressNotifyInterval), and goes on
+// in the cache. In the store each watch has four goroutines more, and decodes for itself.
+var storedFor = 2 * time.Minute
+
+// storedWatch frees its context when it is stopped.
+type storedWatch struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+// Stop implements watch.Interface.
+func (w *storedWatch) Stop() {
+	w.Interface.Stop()
+	w.cancel()
 }
 
 // before reports whether a watch goes on from a version that the cache does not know, and

@@ -119,4 +119,23 @@ func TestWatchesGoOnAfterARestart(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
+
+	// It does not stay in the store.
+	defer controlplane.SetStoredFor(time.Millisecond)()
+	inStore, err := of("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: versions["0"]})
+	testkit.Must(t, err)
+	for range inStore.ResultChan() { // until it ends
+	}
+	current, err := of("default").List(t.Context(), metav1.ListOptions{})
+	testkit.Must(t, err)
+	inCache, err := of("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: current.GetResourceVersion()})
+	testkit.Must(t, err)
+	defer inCache.Stop()
+	time.AfterFunc(20*time.Millisecond, func() {
+		change := []byte(`{"spec":{"size":2}}`)
+		_, _ = of("default").Patch(t.Context(), "a", types.MergePatchType, change, metav1.PatchOptions{})
+	})
+	if e, ok := <-inCache.ResultChan(); !ok || e.Type != watch.Modified {
+		t.Errorf("a watch in the cache goes on with %s %v", e.Type, e.Object)
+	}
 }

@@ -141,7 +141,8 @@ func TestWatchesGoOnOutsideOfTheHandlers(t *testing.T) {
 		return made.GetResourceVersion()
 	}
 	version := create("a")
-	path := fmt.Sprintf("/apis/%s/%s/namespaces/default/%s?watch=true", widgets.Group, widgets.Version, widgets.Resource)
+	path := fmt.Sprintf(
+		"/apis/%s/%s/namespaces/default/%s?watch=true", widgets.Group, widgets.Version, widgets.Resource)
 	event := func(kind, name string) string {
 		return kind + "/" + widgetKind.GroupVersion().String() + "/" + widgetKind.Kind + "/" + name
 	}
@@ -155,7 +156,8 @@ func TestWatchesGoOnOutsideOfTheHandlers(t *testing.T) {
 	all := w.open(t, path, "application/json")
 	expect(all, event("ADDED", "a"))
 	since := w.open(t, path+"&resourceVersion="+version, "application/json, */*")
-	listed := w.open(t, path+"&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "*/*")
+	listed := w.open(
+		t, path+"&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "*/*")
 	expect(listed, event("ADDED", "a"))
 	expect(listed, event("BOOKMARK", ""))
 	named := w.open(t, path+"&fieldSelector=metadata.name%3Db", "")

@@ -20,7 +20,8 @@ func TestEventsAreLinesOfJSON(t *testing.T) {
 		want   string
 	}{
 		"a custom resource": {
-			watch.Added, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "e/v1", "kind": "E", "s": "<\n>"}},
+			watch.Added,
+			&unstructured.Unstructured{Object: map[string]any{"apiVersion": "e/v1", "kind": "E", "s": "<\n>"}},
 			`{"type":"ADDED","object":{"apiVersion":"e/v1","kind":"E","s":"\u003c\n\u003e"}}`,
 		},
 		"a built-in kind, which the server knows in a form of its own": {

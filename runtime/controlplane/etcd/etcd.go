@@ -246,6 +246,8 @@ func config(dir, socket string, f *failures, log *slog.Logger) *embed.Config {
 	cfg.TickMs = tickMilliseconds
 	cfg.ElectionMs = electionMilliseconds
 	cfg.QuotaBackendBytes = quotaBytes
+	// A watch without news learns each minute where the store is, and not every ten.
+	cfg.WatchProgressNotifyInterval = time.Minute
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = snapshotCount, catchUpEntries
 	// The API server compacts the store by itself, every five minutes.
 	cfg.AutoCompactionMode = embed.CompactorModePeriodic
