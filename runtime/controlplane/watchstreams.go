@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -159,7 +160,13 @@ func (s *stream) write(w http.ResponseWriter) {
 			return
 		case e, ok := <-events:
 			written.bytes = 0
-			if !ok || writeEvent(written, in, e) != nil {
+			if !ok {
+				return
+			}
+			if err := writeEvent(written, in, e); err != nil {
+				if s.ctx.Err() == nil { // the client is there
+					utilruntime.HandleErrorWithContext(s.ctx, err, "Failed to write an event of a watch")
+				}
 				return
 			}
 			count.Inc()
