@@ -145,10 +145,11 @@ func (s resumedWatches) Watch(ctx context.Context, key string, o storage.ListOpt
 	return s.Interface.Watch(ctx, key, o)
 }
 
-// storedFor is how long a watch goes to the store at least, and at most twice as long: until
-// its client has learnt where the store is (etcd's WatchProgressNotifyInterval), and goes on
-// in the cache. In the store each watch has four goroutines more, and decodes for itself.
-var storedFor = 2 * time.Minute
+// storedFor is how long a watch goes to the store at least, and at most twice as long. Its
+// client has learnt by then where the store is, after one or two of etcd's
+// WatchProgressNotifyIntervals, and goes on in the cache. In the store each watch has four
+// goroutines more, and decodes for itself.
+var storedFor = 3 * time.Minute
 
 // storedWatch frees its context when it is stopped.
 type storedWatch struct {
