@@ -192,16 +192,19 @@ func TestTunnels(t *testing.T) {
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "ops"}},
 		}))
 		testfleet.AwaitRules(t, ops, walled.name, role.Rules...)
-		credential := credentialOf(t, a)
-		credential.Spec.Tunnels = append(
-			credential.Spec.Tunnels,
-			v1alpha1.Tunnel{ID: tunnel.NewID(), User: "x", Since: metav1.Now()},
-		)
-		if err := testfleet.Client(t, ops).Update(t.Context(), credential); err == nil ||
-			!strings.Contains(err.Error(), "written by the hub only") {
-			t.Errorf("an entry is written by others: %v", err)
-		}
-		testkit.Eventually(t, func() error { // tunnels of before are ending
+		testkit.Eventually(t, func() error { // tunnels of before are ending, which is a conflict
+			credential := credentialOf(t, a)
+			credential.Spec.Tunnels = append(
+				credential.Spec.Tunnels,
+				v1alpha1.Tunnel{ID: tunnel.NewID(), User: "x", Since: metav1.Now()},
+			)
+			err := testfleet.Client(t, ops).Update(t.Context(), credential)
+			if err == nil || !strings.Contains(err.Error(), "written by the hub only") {
+				return fmt.Errorf("an entry is written by others: %w", err)
+			}
+			return nil
+		})
+		testkit.Eventually(t, func() error {
 			credential := credentialOf(t, a)
 			credential.Spec.Tunnels = nil
 			return testfleet.Client(t, ops).Update(t.Context(), credential)

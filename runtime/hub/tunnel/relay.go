@@ -137,6 +137,7 @@ func (r *Relay) drop(s *session) bool {
 
 // end ends a session for good, and says why to both ends.
 func (r *Relay) end(s *session, why string) {
+	s.why.CompareAndSwap(nil, &why)
 	if !r.drop(s) {
 		return
 	}

@@ -35,8 +35,9 @@ type session struct {
 	limits []*allotment
 	// lonely ends a session whose user's end does not come, or come back.
 	lonely clock.Timer
-	// over is true once it carries nothing more.
+	// over is true once it carries nothing more, and why says why if somebody has ended it.
 	over   atomic.Bool
+	why    atomic.Pointer[string]
 	ctx    context.Context //nolint:containedctx // the life of the session itself
 	cancel context.CancelFunc
 }
