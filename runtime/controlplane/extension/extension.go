@@ -1,6 +1,6 @@
 // Package extension has the types by which a hub extends its control plane:
-// authorizers, admission plugins, the flows of requests, and the meter of what is
-// stored. It doesn't link the control plane, so what is written and tested with these
+// authorizers, admission plugins, the flows of requests, requests that last, and the meter
+// of what is stored. It doesn't link the control plane, so what is written and tested with these
 // types doesn't either.
 package extension
 
