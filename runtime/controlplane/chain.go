@@ -460,9 +460,9 @@ func withServedVersion(effective compatibility.EffectiveVersion) compatibility.E
 // made a cache miss an event, no log would say so. A restart of the server makes
 // all caches from the store, with the check and without.
 //
-// WatchListCompression compresses each event of a watch that began with a list, by a
-// compressor of its own that takes more than half a megabyte while it works: for a
-// hub's small events more than it saves.
+// WatchListCompression compresses what a watch that began with a list writes, by a
+// compressor of more than half a megabyte. A hub's events are small, and watchstreams.go
+// writes them plainly.
 func setWatchCacheGates() error {
 	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
 		string(features.ListFromCacheSnapshot):    false,

@@ -67,6 +67,34 @@ func TestWatchesOfAFlowAreCounted(t *testing.T) {
 	}
 }
 
+// goingOn is a request that goes on when its handlers have returned.
+type goingOn struct{ atEnd []func() }
+
+func (*goingOn) End()             {}
+func (g *goingOn) AtEnd(f func()) { g.atEnd = append(g.atEnd, f) }
+
+func TestWatchesThatGoOnAreCounted(t *testing.T) {
+	h := newHolder(func(http.ResponseWriter, *http.Request) {})
+	g := &goingOn{}
+	watch := func() int {
+		return h.send(extension.WithLasting(context.Background(), g), "a", "watch", "").Code
+	}
+	watch()
+	watch()
+	if got := watch(); got != http.StatusTooManyRequests {
+		t.Errorf("a third watch: %d", got)
+	}
+	for _, f := range g.atEnd {
+		f()
+	}
+	if len(h.flows) != 0 {
+		t.Errorf("%d flows are left", len(h.flows))
+	}
+	if got := watch(); got != http.StatusOK {
+		t.Errorf("a watch after the others: %d", got)
+	}
+}
+
 func TestBodiesOfAFlowWaitForEachOther(t *testing.T) {
 	running, end := make(chan string, 10), make(chan struct{})
 	h := newHolder(func(_ http.ResponseWriter, r *http.Request) {

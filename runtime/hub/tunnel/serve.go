@@ -208,7 +208,7 @@ func (r *Relay) admitUser(
 		if s.over.Load() || !r.mayGoOn(ctx, s) { // since the request was admitted
 			err = conflict("access has ended: ask for it again")
 			if why := s.why.Load(); why != nil { // such as the agent's refusal
-				err = conflict("the tunnel has ended: %s", *why)
+				err = conflict("the tunnel has ended: %s: open another one when that has changed", *why)
 			}
 		}
 	}
