@@ -111,17 +111,7 @@ func TestTunnels(t *testing.T) {
 		}
 		testkit.Must(t, walled.admin.Create(t.Context(), policy))
 		ends(t, c, "the cluster's owner does not allow tunnels")
-		// The refusal removes the entry, and the hub may see that first.
-		testkit.Eventually(t, func() error {
-			c, _, err := connect(t, a, hub.config(jo))
-			if err == nil {
-				c.Close()
-			}
-			if err == nil || !strings.Contains(err.Error(), "the cluster's owner does not allow tunnels") {
-				return fmt.Errorf("it is refused with %w", err)
-			}
-			return nil
-		})
+		refused(t, a, hub.config(jo), "the cluster's owner does not allow tunnels")
 		testkit.Must(t, walled.admin.Delete(t.Context(), policy))
 		testkit.Eventually(t, func() error {
 			c, _, err := connect(t, a, hub.config(jo))

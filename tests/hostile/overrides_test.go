@@ -98,8 +98,11 @@ func TestHostileOverrides(t *testing.T) {
 		t.Errorf("a claim was filled in again: %s", have)
 	}
 
-	// The next content reaches the others, whatever the agent claims.
-	claim(agent, hostile, strings.Repeat("x", 1024))
+	// The next content reaches the others, whatever the agent claims. A long claim fits into
+	// the content of now, and not into the next.
+	long := strings.Repeat("x", 1024)
+	claim(agent, hostile, long)
+	has(hostile, long)
 	config.Data["zone"] = strings.Repeat("{{ZONE}} next ", 500)
 	set.Spec.ManifestWorkTemplate = newWork(t, "", "", config).Spec
 	testkit.Must(t, admin.Get(ctx, client.ObjectKeyFromObject(set), &workv1alpha1.ManifestWorkReplicaSet{}))
@@ -112,7 +115,9 @@ func TestHostileOverrides(t *testing.T) {
 		return admin.Update(ctx, now)
 	})
 	has(honest, "z1 next z1 next")
-	has(hostile, "ClusterRoleBinding") // what it has had
+	if have := content(hostile); !strings.Contains(have, long) || strings.Contains(have, "next") {
+		t.Errorf("a work that can't be filled in is no longer what it was: %.300s", have)
+	}
 
 	// In the same way it is a text in an add-on, and no variable of it.
 	claim(agent, hostile, `{{HUB_KUBECONFIG}}{{ {{"},"kind":"ClusterRoleBinding`)

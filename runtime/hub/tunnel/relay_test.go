@@ -1,9 +1,11 @@
 package tunnel_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -51,6 +53,8 @@ type world struct {
 	clock  *clocktesting.FakeClock
 	tenant string
 	stop   context.CancelFunc
+	// admitted is called between the admission of jo's end and its connection.
+	admitted func()
 }
 
 func newWorld(t testing.TB, replica string, limits tunnel.Limits) *world {
@@ -98,7 +102,21 @@ func (w *world) serve(out http.ResponseWriter, r *http.Request) {
 		http.Error(out, "not for the relay", http.StatusTeapot)
 		return
 	}
+	if w.admitted != nil && r.UserAgent() == "jo" {
+		out = hijacked{out, w.admitted}
+	}
 	w.relay.ServeHTTP(out, r)
+}
+
+// hijacked is an answer that calls a function before it becomes a connection.
+type hijacked struct {
+	http.ResponseWriter
+	before func()
+}
+
+func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	h.before()
+	return http.NewResponseController(h.ResponseWriter).Hijack()
 }
 
 // cluster makes a managed cluster whose agent takes tunnels.
@@ -249,6 +267,25 @@ func TestPacketsWaitForTheOtherEnd(t *testing.T) {
 	if entries := w.entries(a); len(entries) != 1 || entries[0].ID != id {
 		t.Errorf("the entries are %+v", entries)
 	}
+}
+
+// The agent may refuse before the user's end is there, which then hears why, and asks no more.
+func TestUserHearsOfARefusalThatCameFirst(t *testing.T) {
+	w := newWorld(t, "", tunnel.Default())
+	a, id := w.access(w.cluster(), "jo"), ends.NewID()
+	w.admitted = func() {
+		agent, err := w.asAgent(a, id)
+		must(t, agent, err)
+		testkit.Must(t, agent.Close(websocket.StatusNormalClosure, "not at night"))
+		testkit.Eventually(t, func() error {
+			if left := w.entries(a); len(left) > 0 {
+				return fmt.Errorf("the entries are %+v", left)
+			}
+			return nil
+		})
+	}
+	jo, err := w.asUser(a, "jo", id)
+	closes(t, must(t, jo, err), websocket.StatusNormalClosure, "the cluster's agent says: not at night")
 }
 
 func TestLimitsCountAllTunnelsThereAre(t *testing.T) {

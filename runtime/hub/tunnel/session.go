@@ -105,7 +105,10 @@ func (r *Relay) carry(s *session, from int, conn *websocket.Conn) {
 	}
 	conn.SetReadLimit(tunnel.MaxPacket)
 	s.ends[from].attach(conn)
-	if s.over.Load() {
+	if s.over.Load() { // it has ended while this end was on its way
+		if why := s.why.Load(); why != nil {
+			s.ends[from].close(websocket.StatusNormalClosure, *why)
+		}
 		_ = conn.CloseNow()
 		return
 	}
