@@ -62,7 +62,7 @@ type Inspector struct {
 // NewInspector makes an inspector. maxRaw is the longest JSON, in bytes, that
 // feedback may hold; with 0 it holds none.
 func NewInspector(clock clock.PassiveClock, maxRaw int) (*Inspector, error) {
-	r, err := newRules()
+	r, err := sharedRules()
 	return &Inspector{rules: r, maxRaw: maxRaw, clock: clock, turns: semaphore.NewWeighted(slowInspections)}, err
 }
 
@@ -212,6 +212,10 @@ func (o *ObjectInspection) Inspect(
 type rules struct {
 	conditions, messages *expression.Env
 }
+
+// sharedRules are those of all inspectors of the process: the environments of their
+// expressions are the larger part of what an inspector takes.
+var sharedRules = sync.OnceValues(newRules)
 
 func newRules() (*rules, error) {
 	conditions, err := expression.ForConditions()
