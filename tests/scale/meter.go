@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"strconv"
 	"syscall"
 	"time"
@@ -135,7 +137,7 @@ func (s *simulation) measure(ctx context.Context, st step) (report.Step, error) 
 }
 
 // profile takes CPU profiles of the hub, one after the other until ctx ends, and one of its
-// heap then. Its result is closed afterwards. Each is short, so that a restart of the hub
+// heap and one of the agents' then. Its result is closed afterwards. Each is short, so that a restart of the hub
 // costs one of them only.
 func (s *simulation) profile(ctx context.Context, name string) <-chan struct{} {
 	done := make(chan struct{})
@@ -163,6 +165,9 @@ func (s *simulation) profile(ctx context.Context, name string) <-chan struct{} {
 			}
 		}
 		_ = get(context.WithoutCancel(ctx), "heap", "-heap.pprof")
+		if f, err := os.Create(filepath.Join(s.profiles, name+"-agents-heap.pprof")); err == nil {
+			_ = errors.Join(pprof.Lookup("heap").WriteTo(f, 0), f.Close())
+		}
 	}()
 	return done
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +45,9 @@ const (
 	tokenID   = "scale0"
 	// joining is how many simulated agents join at a time.
 	joining = 50
+	// agentsShare is the part of the machine's memory that the simulated agents may take
+	// before they collect their garbage at once.
+	agentsShare = 0.6
 )
 
 // sizes are how large a simulated fleet is, and what is done to it.
@@ -100,6 +104,8 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) error 
 		Clusters: o.clusters, Placements: o.placements, Rollouts: o.rollouts, LeaseSeconds: int(o.lease.Seconds()),
 	}
 	run.MemoryMB, run.Load = machine()
+	// The hub has to have room beside it.
+	debug.SetMemoryLimit(int64(agentsShare * run.MemoryMB * 1e6))
 	chosen, err := choose(o.steps)
 	if err != nil {
 		return err
