@@ -182,9 +182,12 @@ func buildGeneric(
 		generic.Authentication.Authenticator = ownUsers{generic.Authentication.Authenticator}
 	}
 	generic.Authentication.Authenticator = issued{generic.Authentication.Authenticator}
-	generic.RESTOptionsGetter = resumedConfigMaps{sealedGetter{generic.RESTOptionsGetter, sealing}}
+	generic.RESTOptionsGetter = watchedKinds{sealedGetter{generic.RESTOptionsGetter, sealing}, o.SelectedBy}
 	if generic.Authentication.RequestHeaderConfig == nil { // no front proxy, whose users are others in each request
 		generic.Authentication.Authenticator = &verified{Request: generic.Authentication.Authenticator, options: s.Authentication.ClientCert.CAContentProvider.VerifyOptions}
+	}
+	if err := withBoundRights(generic, versionedInformers); err != nil {
+		return nil, err
 	}
 	if err := adjust(generic, o); err != nil {
 		return nil, err

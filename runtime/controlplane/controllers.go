@@ -78,7 +78,7 @@ func (s *Server) RunControllers(ctx context.Context, o ControllerOptions) error 
 		func() (Controller, error) { return s.serviceAccountTokens(ctx, client, all) },
 		func() (Controller, error) { return s.rootCertificate(client, all, plain) },
 		func() (Controller, error) { return bootstrapTokenCleaner(client, all) },
-		func() (Controller, error) { return clusterRoleAggregation(client, all), nil },
+		func() (Controller, error) { return clusterRoleAggregation(client, all) },
 		func() (Controller, error) { return s.namespaceDeletion(ctx, client, all) },
 		func() (Controller, error) { return s.garbageCollection(ctx, client, all) },
 	}
@@ -170,9 +170,13 @@ func bootstrapTokenCleaner(client kubernetes.Interface, f informers.SharedInform
 	return c.Run, nil
 }
 
-func clusterRoleAggregation(client kubernetes.Interface, f informers.SharedInformerFactory) Controller {
-	c := clusterroleaggregation.NewClusterRoleAggregation(f.Rbac().V1().ClusterRoles(), client.RbacV1())
-	return func(ctx context.Context) { c.Run(ctx, 2) }
+func clusterRoleAggregation(client kubernetes.Interface, f informers.SharedInformerFactory) (Controller, error) {
+	roles, err := newAggregatedRoles(f.Rbac().V1().ClusterRoles())
+	if err != nil {
+		return nil, err
+	}
+	c := clusterroleaggregation.NewClusterRoleAggregation(roles, client.RbacV1())
+	return func(ctx context.Context) { c.Run(ctx, 2) }, nil
 }
 
 func (s *Server) namespaceDeletion(ctx context.Context, client kubernetes.Interface, f informers.SharedInformerFactory) (Controller, error) {

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
@@ -110,6 +112,10 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		Authorizers:        authorizers,
 		Guard: func(next http.Handler) http.Handler {
 			return o.budgets.Guard(agents.Guard(o.kubeconfigs.serve(o.tunnels.serve(next))))
+		},
+		// Each agent reads its own requests, by their label.
+		SelectedBy: map[schema.GroupResource]string{
+			certificatesv1.Resource("certificatesigningrequests"): cluster.NameLabel,
 		},
 		Verb:             tunnel.Verb,
 		LongRunning:      []string{muster.VerbTunnel},
