@@ -44,7 +44,8 @@ func main() {
 		_, err := choose(o.steps)
 		return err
 	})
-	flag.StringVar(&o.profiles, "profiles", "", "simulated: the folder that gets profiles of the hub in each step")
+	flag.StringVar(&o.profiles, "profiles", "",
+		"simulated: the folder that gets profiles of the hub and of the agents in each step")
 	agentsLog := flag.String("agents-log", "", "simulated: the file that gets what the agents log")
 	flag.StringVar(&o.results, "json", "", "simulated: the file that gets the results")
 	page := flag.String("report", "",

@@ -137,8 +137,8 @@ func (s *simulation) measure(ctx context.Context, st step) (report.Step, error) 
 }
 
 // profile takes CPU profiles of the hub, one after the other until ctx ends, and one of its
-// heap and one of the agents' then. Its result is closed afterwards. Each is short, so that a restart of the hub
-// costs one of them only.
+// heap then. Its result is closed afterwards. Each is short, so that a restart of the hub
+// costs one of them only. Of the agents it takes one each, until ctx ends.
 func (s *simulation) profile(ctx context.Context, name string) <-chan struct{} {
 	done := make(chan struct{})
 	if s.profiles == "" {
@@ -156,8 +156,10 @@ func (s *simulation) profile(ctx context.Context, name string) <-chan struct{} {
 		}
 		return os.WriteFile(filepath.Join(s.profiles, name+file), content, 0o600)
 	}
+	agentsDone := s.profileAgents(name)
 	go func() {
 		defer close(done)
+		defer agentsDone()
 		for i := 0; ctx.Err() == nil; i++ {
 			file := fmt.Sprintf("-cpu-%d.pprof", i)
 			if err := get(context.WithoutCancel(ctx), "profile?seconds=5", file); err != nil {
@@ -165,11 +167,25 @@ func (s *simulation) profile(ctx context.Context, name string) <-chan struct{} {
 			}
 		}
 		_ = get(context.WithoutCancel(ctx), "heap", "-heap.pprof")
-		if f, err := os.Create(filepath.Join(s.profiles, name+"-agents-heap.pprof")); err == nil {
-			_ = errors.Join(pprof.Lookup("heap").WriteTo(f, 0), f.Close())
-		}
 	}()
 	return done
+}
+
+// profileAgents takes a CPU profile of this process until its result is called, which takes
+// one of its heap.
+func (s *simulation) profileAgents(name string) (end func()) {
+	cpu, err := os.Create(filepath.Join(s.profiles, name+"-agents-cpu.pprof"))
+	if err != nil {
+		return func() {}
+	}
+	_ = pprof.StartCPUProfile(cpu)
+	return func() {
+		pprof.StopCPUProfile()
+		_ = cpu.Close()
+		if heap, err := os.Create(filepath.Join(s.profiles, name+"-agents-heap.pprof")); err == nil {
+			_ = errors.Join(pprof.Lookup("heap").WriteTo(heap, 0), heap.Close())
+		}
+	}
 }
 
 func printStep(out io.Writer, r report.Step) {
