@@ -1,16 +1,16 @@
 package controlplane_test
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
@@ -31,8 +31,27 @@ func clusterRole(name string, labels map[string]string, selects ...map[string]st
 
 // The controller that aggregates cluster roles does nothing for those of managed clusters.
 func TestAggregationHearsOfWhatItConcerns(t *testing.T) {
-	red, blue := map[string]string{"color": "red"}, map[string]string{"color": "blue"}
-	client := fake.NewClientset(clusterRole("all", nil, map[string]string{"color": "green"}, red))
+	const prefix, label = "aggregation-", "example.org/aggregation"
+	red, blue := map[string]string{label: "red"}, map[string]string{label: "blue"}
+	client := admin(t, shared)
+	all := client.RbacV1().ClusterRoles()
+	create := func(r *rbacv1.ClusterRole) error {
+		r.Name = prefix + r.Name
+		t.Cleanup(func() { _ = all.Delete(context.Background(), r.Name, metav1.DeleteOptions{}) })
+		_, err := all.Create(t.Context(), r, metav1.CreateOptions{})
+		return err
+	}
+	update := func(r *rbacv1.ClusterRole) error {
+		now, err := all.Get(t.Context(), prefix+r.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		now.Labels, now.AggregationRule = r.Labels, r.AggregationRule
+		_, err = all.Update(t.Context(), now, metav1.UpdateOptions{})
+		return err
+	}
+	remove := func(name string) error { return all.Delete(t.Context(), prefix+name, metav1.DeleteOptions{}) }
+	testkit.Must(t, create(clusterRole("all", nil, map[string]string{label: "green"}, red)))
 	factory := informers.NewSharedInformerFactory(client, 0)
 	roles, err := controlplane.NewAggregatedRoles(factory.Rbac().V1().ClusterRoles())
 	testkit.Must(t, err)
@@ -42,7 +61,9 @@ func TestAggregationHearsOfWhatItConcerns(t *testing.T) {
 		return func(o any) {
 			mu.Lock()
 			defer mu.Unlock()
-			heard = append(heard, what+" "+o.(*rbacv1.ClusterRole).Name)
+			if r, ok := o.(*rbacv1.ClusterRole); ok && strings.HasPrefix(r.Name, prefix) {
+				heard = append(heard, what+" "+strings.TrimPrefix(r.Name, prefix))
+			}
 		}
 	}
 	_, err = roles.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -52,20 +73,6 @@ func TestAggregationHearsOfWhatItConcerns(t *testing.T) {
 	testkit.Must(t, err)
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
-	all, version := client.RbacV1().ClusterRoles(), 0
-	versioned := func(r *rbacv1.ClusterRole) *rbacv1.ClusterRole {
-		version++
-		r.ResourceVersion = fmt.Sprint(version)
-		return r
-	}
-	create := func(r *rbacv1.ClusterRole) error {
-		_, err := all.Create(t.Context(), versioned(r), metav1.CreateOptions{})
-		return err
-	}
-	update := func(r *rbacv1.ClusterRole) error {
-		_, err := all.Update(t.Context(), versioned(r), metav1.UpdateOptions{})
-		return err
-	}
 	for _, step := range []struct {
 		do   func() error
 		want []string
@@ -76,19 +83,19 @@ func TestAggregationHearsOfWhatItConcerns(t *testing.T) {
 		{func() error { return update(clusterRole("one", nil)) }, []string{"delete one"}},
 		{func() error { return update(clusterRole("one", blue)) }, nil},
 		{func() error { return create(clusterRole("new", nil, blue)) }, []string{"add new"}},
-		{func() error { return update(clusterRole("other", blue)) }, []string{"update other"}},
+		{func() error { return update(clusterRole("other", map[string]string{label: "blue", "a": "b"})) },
+			[]string{"update other"}},
 		{func() error { return update(clusterRole("new", nil)) }, []string{"delete new"}},
-		{func() error { return all.Delete(t.Context(), "other", metav1.DeleteOptions{}) }, nil},
+		{func() error { return remove("other") }, nil},
 		{func() error { return create(clusterRole("last", red)) }, []string{"add last"}},
-		{func() error { return all.Delete(t.Context(), "last", metav1.DeleteOptions{}) }, []string{"delete last"}},
+		{func() error { return remove("last") }, []string{"delete last"}},
 	} {
 		if step.do != nil {
 			testkit.Must(t, step.do())
 		}
 		// What comes after it is heard after it.
-		marker := clusterRole("marker", red)
-		testkit.Must(t, create(marker))
-		testkit.Must(t, all.Delete(t.Context(), marker.Name, metav1.DeleteOptions{}))
+		testkit.Must(t, create(clusterRole("marker", red)))
+		testkit.Must(t, remove("marker"))
 		testkit.Eventually(t, func() error {
 			mu.Lock()
 			defer mu.Unlock()
