@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -224,11 +225,14 @@ func (e *Engine) AddController(added Controller) error {
 		// What fails is logged by logFailures, once for each cause.
 		LogConstructor: func(*reconcile.Request) logr.Logger { return logr.Discard() },
 	}
-	if e.clock != nil {
-		options.NewQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) Requests {
-			return workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-				workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, Clock: e.clock})
+	// A queue with a name keeps metrics of its own, which an agent does not serve, and wakes
+	// up twice a second for them.
+	options.NewQueue = func(_ string, limiter workqueue.TypedRateLimiter[reconcile.Request]) Requests {
+		if e.clock == nil {
+			return priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })
 		}
+		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+			workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Clock: e.clock})
 	}
 	c, err := controller.New(added.Name, e.Manager, options)
 	if err != nil {

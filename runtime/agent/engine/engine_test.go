@@ -6,19 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
 func object(version string, uid types.UID) client.Object {
@@ -177,6 +184,40 @@ func TestRequestsBeforeTheStartAreKept(t *testing.T) {
 	defer requests.ShutDown()
 	if err := q.Start(t.Context(), requests); err != nil || requests.Len() != 1 {
 		t.Errorf("%d requests, and %v", requests.Len(), err)
+	}
+}
+
+// An agent at rest has nothing to do, and what keeps metrics of a queue wakes up all the time.
+func TestQueuesKeepNoMetrics(t *testing.T) {
+	for name, clk := range map[string]clock.WithTicker{"metrics-own-clock": nil, "metrics-clock": clock.RealClock{}} {
+		nowhere := &rest.Config{Host: "https://127.0.0.1:1"}
+		e, err := New(Options{Hub: nowhere, ManagedCluster: nowhere, Log: slog.New(slog.DiscardHandler), Clock: clk})
+		testkit.Must(t, err)
+		queue, reconciled := NewQueue("", Retry), make(chan struct{})
+		testkit.Must(t, e.AddController(Controller{
+			Name: name, Queue: queue, Workers: 1,
+			Reconcile: func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				close(reconciled)
+				return reconcile.Result{}, nil
+			},
+		}))
+		queue.Add("x")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- e.Start(ctx) }()
+		<-reconciled
+		families, err := metrics.Registry.Gather()
+		testkit.Must(t, err)
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				kept := slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == name })
+				if kept && strings.HasPrefix(f.GetName(), "workqueue_") {
+					t.Errorf("the queue of %s keeps %s", name, f.GetName())
+				}
+			}
+		}
+		stop()
+		testkit.Must(t, <-ended)
 	}
 }
 
