@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -103,7 +104,7 @@ type subjectBindings struct{ indexer cache.Indexer }
 func (l subjectBindings) ListClusterRoleBindings(ctx context.Context) ([]*rbacv1.ClusterRoleBinding, error) {
 	who, ok := ctx.Value(boundUserKey{}).(user.Info)
 	if !ok {
-		return nil, fmt.Errorf("list the cluster role bindings of a user: there is none in the context")
+		return nil, errors.New("list the cluster role bindings of a user: there is none in the context")
 	}
 	subjects := make([]string, 0, 1+len(who.GetGroups()))
 	subjects = append(subjects, userSubject(who.GetName()))

@@ -133,8 +133,8 @@ func TestRightsByClusterRoleBindings(t *testing.T) {
 	may("bound-ann", []string{"bound"}, false)
 }
 
-// BenchmarkRights is the decision about a request of one of 10,000 agents, each of which has a
-// cluster role binding: by the server, and as Kubernetes does it.
+// BenchmarkRights decides about a request of an agent, with a cluster role binding for each of
+// 10,000 agents: as the server does, and as Kubernetes does.
 func BenchmarkRights(b *testing.B) {
 	const clusters = 10_000
 	all := make([]*rbacv1.ClusterRoleBinding, 0, clusters)

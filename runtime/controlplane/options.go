@@ -120,8 +120,8 @@ type Options struct {
 	Verb func(*request.RequestInfo)
 	// LongRunning are the verbs, beside Kubernetes' own, of requests that may last.
 	LongRunning []string
-	// SelectedBy are built-in kinds of which most clients read the objects with one value of
-	// a label. What there is beside these costs such a request nothing. Only a Generic
+	// SelectedBy names a label of built-in kinds by whose value clients list and watch their
+	// objects. A request for one value costs nothing for objects with others. Only a Generic
 	// control plane uses it.
 	SelectedBy map[schema.GroupResource]string
 	// RightsChanged, if set, is called when roles or their bindings have changed, and must

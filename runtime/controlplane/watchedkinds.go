@@ -44,7 +44,7 @@ func (g watchedKinds) GetRESTOptions(
 		}
 		as := func(s storage.Interface) storage.Interface { return s }
 		opened, destroy, err := openCached(config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
-		if selected { // watches of these are short
+		if selected { // without streamed, which writes built-in kinds of the core group only
 			return selectedStore{opened, label}, destroy, err
 		}
 		return streamed{opened}, destroy, err

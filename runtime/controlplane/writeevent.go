@@ -43,7 +43,7 @@ func writeEvent(w io.Writer, in string, e watch.Event) error {
 	return write(e.Object, w)
 }
 
-// builtIn encodes objects of built-in kinds, which the server has in a form of its own, and
+// builtIn encodes objects of the core group, which the server has in a form of its own, and
 // the statuses of errors.
 var builtIn = legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)
 
@@ -68,7 +68,7 @@ const protobufStream = runtime.ContentTypeProtobuf + ";stream=watch"
 var protobuf, _ = runtime.SerializerInfoForMediaType(
 	legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 
-// encodeProtobuf writes an event of a built-in kind as a frame.
+// encodeProtobuf writes an event of the core group as a frame.
 func encodeProtobuf(b *bytes.Buffer, kind watch.EventType, o runtime.Object) error {
 	object, err := runtime.Encode(
 		legacyscheme.Codecs.EncoderForVersion(protobuf.Serializer, corev1.SchemeGroupVersion), o)

@@ -12,8 +12,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 )
+
+// However many clusters there are, an agent's list of its certificate requests reads these.
+func TestCertificateRequestsAreFoundByTheirCluster(t *testing.T) {
+	c := clientsetFor(t, admin)
+	_, err := c.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{
+		LabelSelector: cluster.NameLabel + "=" + clusterName(t, "requests"),
+	})
+	testkit.Must(t, err)
+	text, err := c.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	testkit.Must(t, err)
+	used := `index="l:` + cluster.NameLabel + `",resource="certificatesigningrequests"`
+	if !strings.Contains(string(text), used) {
+		t.Errorf("no list has used the index %s", used)
+	}
+}
 
 // A hub counts its fleet, and docs/metrics.md lists its own metrics and no others.
 func TestMetrics(t *testing.T) {

@@ -104,8 +104,9 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) error 
 		Clusters: o.clusters, Placements: o.placements, Rollouts: o.rollouts, LeaseSeconds: int(o.lease.Seconds()),
 	}
 	run.MemoryMB, run.Load = machine()
-	// The hub has to have room beside it.
-	debug.SetMemoryLimit(int64(agentsShare * run.MemoryMB * 1e6))
+	if run.MemoryMB > 0 { // the hub has to have room beside it
+		debug.SetMemoryLimit(int64(agentsShare * run.MemoryMB * 1e6))
+	}
 	chosen, err := choose(o.steps)
 	if err != nil {
 		return err
