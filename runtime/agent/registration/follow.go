@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	clientretry "k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +23,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/loop"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/mirror"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
@@ -34,6 +33,9 @@ const (
 	fallbackTime = 24 * time.Hour
 	// minHold and maxHold bound how long an agent stays where it went back to.
 	minHold, maxHold = time.Minute, time.Hour
+	// refusedTime is after how long a hub that does not say where it is, such as one of
+	// upstream, is asked again.
+	refusedTime = time.Hour
 )
 
 // errMoved ends a session whose identity goes on at another endpoint of its hub.
@@ -41,9 +43,19 @@ var errMoved = errors.New("the hub has another endpoint")
 
 // follower takes an agent to where its hub says that it is. It goes only to an
 // endpoint that has proved to be the same hub, and says why when it stays.
+//
+// It has no watch of what the hub publishes: a hub with something new ends the watches of
+// ManagedClusters, and the follower reads each time that its agent's is open again. On a
+// hub that does not, it reads every five to ten minutes by that.
 type follower struct {
 	*session
-	published *mirror.Mirror[*corev1.ConfigMap]
+	// published is what the hub publishes; nil if it shows nothing.
+	published *corev1.ConfigMap
+	// unread has an element when the hub may have published something else.
+	unread loop.Signal
+	// refused says that the hub does not show where it is.
+	refused atomic.Bool
+	asking  retry.Once
 	// news wakes the follower, and known is closed when it has looked once.
 	news  loop.Signal
 	known chan struct{}
@@ -56,30 +68,52 @@ type follower struct {
 }
 
 func newFollower(s *session) *follower {
-	f := &follower{session: s, news: loop.NewSignal(), known: make(chan struct{}), failing: retry.New(s.Clock, retry.Restart(5*time.Minute))}
-	var once retry.Once
-	f.published = mirror.New(mirror.Options[*corev1.ConfigMap]{
-		Client: s.hub, List: &corev1.ConfigMapList{}, Clock: s.Clock,
-		Select: []client.ListOption{client.InNamespace(metav1.NamespacePublic), client.MatchingFields{"metadata.name": hubinfo.EndpointsName}},
-		// A hub of upstream refuses, and is asked once in an hour.
-		Backoff: &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 30, Cap: time.Hour},
-		Report: func(err error) {
-			if err != nil && once.Changed(err.Error()) {
-				s.Log.Debug("cannot follow where the hub is, trying again", "err", err)
-			}
-			f.news.Set()
-		},
+	f := &follower{
+		session: s, unread: loop.NewSignal(), news: loop.NewSignal(), known: make(chan struct{}),
+		failing: retry.New(s.Clock, retry.Restart(5*time.Minute)),
+	}
+	s.clusters.OnOpen(func() {
+		if !f.refused.Load() {
+			f.ask()
+		}
 	})
-	f.published.Notify(f.news)
+	f.ask()
 	return f
+}
+
+// ask has the follower read what the hub publishes.
+func (f *follower) ask() {
+	f.unread.Set()
+	f.news.Set()
+}
+
+// read reads what the hub publishes, and returns after how long to read again if it fails.
+func (f *follower) read(ctx context.Context) (again time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	config := &corev1.ConfigMap{}
+	err := f.hub.Get(ctx, client.ObjectKey{Namespace: metav1.NamespacePublic, Name: hubinfo.EndpointsName}, config)
+	refused := apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+	f.refused.Store(refused)
+	if err == nil {
+		f.published = config
+		f.asking.Clear()
+		return 0
+	}
+	if f.asking.Changed(err.Error()) {
+		f.Log.Debug("cannot follow where the hub is, trying again", "err", err)
+	}
+	f.unread.Set()
+	if refused {
+		f.published = nil
+		return refusedTime
+	}
+	return f.failing.Next()
 }
 
 // run follows until ctx ends. An agent with several hubs to choose from stays where
 // its bootstrap kubeconfigs lead.
 func (f *follower) run(ctx context.Context) {
-	done := make(chan struct{})
-	go func() { defer close(done); f.published.Run(ctx) }()
-	defer func() { <-done }()
 	loop.Run(ctx, f.Clock, f.news, loop.Never, f.pass)
 }
 
@@ -89,12 +123,18 @@ func (f *follower) pass(ctx context.Context) time.Duration {
 		defer func(known chan struct{}) { close(known) }(f.known)
 		f.known = nil
 	}
-	config, ok := f.published.GetNamespaced(metav1.NamespacePublic, hubinfo.EndpointsName)
-	if !ok {
+	select {
+	case <-f.unread:
+		if again := f.read(ctx); again > 0 {
+			return again
+		}
+	default:
+	}
+	if f.published == nil {
 		return loop.Never
 	}
 	id := f.identity()
-	published, err := hubinfo.ParseEndpoints(config.Data)
+	published, err := hubinfo.ParseEndpoints(f.published.Data)
 	if err != nil {
 		f.report(id.Place.Generation, metav1.ConditionFalse, muster.ReasonEndpointsInvalid, "what the hub publishes cannot be used, and the agent stays at "+id.Hub.Server+": "+err.Error())
 		return loop.Never

@@ -273,7 +273,7 @@ func (s *session) clusterReport(err error) {
 	switch {
 	case err == nil:
 		if f := s.follower.Load(); f != nil {
-			f.published.Wake() // it is asked seldom where it was refused
+			f.ask() // also where it was refused
 		}
 		s.shut.Clear()
 		s.open.Set()

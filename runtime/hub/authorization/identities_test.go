@@ -1,6 +1,7 @@
 package authorization
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/ptr"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
@@ -28,7 +30,7 @@ func newFleet(t testing.TB) *fleet {
 	t.Helper()
 	g := NewAgents()
 	f := &fleet{Agents: g, clusters: g.clusterFeed(), namespaces: g.namespaceFeed()}
-	for _, x := range []feed{f.clusters, f.namespaces} {
+	for _, x := range []feed{f.clusters, f.namespaces, g.endpointsFeed()} {
 		if err := x.Replace(nil, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -231,5 +233,39 @@ func TestWatchesOfMembersEnd(t *testing.T) {
 		if change(f); !ended {
 			t.Errorf("%s: the watch goes on", name)
 		}
+	}
+}
+
+// Agents read where the hub is each time that they have opened the watch of their
+// ManagedCluster, so a change of that ends those watches, and no others.
+func TestWatchesOfClustersEndWhenTheHubMoves(t *testing.T) {
+	f := newFleet(t)
+	f.cluster(t, "c1", nil)
+	var ended []string
+	open := map[*openWatch]struct{}{}
+	for _, a := range []authorizer.AttributesRecord{
+		{APIGroup: cluster.GroupName, Resource: "managedclusters", Name: "c1"},
+		{APIGroup: "work.open-cluster-management.io", Resource: "manifestworks", Namespace: "c1"},
+	} {
+		open[&openWatch{attributes: a, end: func() { ended = append(ended, a.Resource) }}] = struct{}{}
+	}
+	f.watches["c1"] = open
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: hubinfo.EndpointsName}}
+	for i, x := range []struct {
+		urls string
+		want []string
+	}{
+		{"https://a", []string{"managedclusters"}}, {"https://a", nil}, {"https://b", []string{"managedclusters"}},
+	} {
+		ended = nil
+		config = config.DeepCopy()
+		config.Labels, config.Data = map[string]string{"step": strconv.Itoa(i)}, map[string]string{"urls": x.urls}
+		if err := f.endpointsFeed().Update(config); err != nil || !slices.Equal(ended, x.want) {
+			t.Errorf("%d: the watches of %v ended, want %v (%v)", i, ended, x.want, err)
+		}
+	}
+	ended = nil
+	if err := f.endpointsFeed().Delete(config); err != nil || len(ended) > 0 {
+		t.Errorf("after the deletion the watches of %v ended (%v)", ended, err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
@@ -39,15 +40,17 @@ const fillTimeout = 20 * time.Second
 // cluster, so that a decision costs the same for any number of clusters. It is safe for
 // concurrent use.
 type Agents struct {
-	// filled is closed when the clusters and their namespaces are known.
-	filled                           chan struct{}
-	clustersFilled, namespacesFilled *sync.Once
+	// filled is closed when the clusters, their namespaces and where the hub is are known.
+	filled                                            chan struct{}
+	clustersFilled, namespacesFilled, endpointsFilled *sync.Once
 
 	mu       sync.RWMutex
 	clusters map[string]member
 	// namespaces are those of clusters, also of deleted ones, with the time until which
 	// what identities got of earlier clusters of the name is void.
 	namespaces map[string]time.Time
+	// endpoints is what the hub publishes about where it is.
+	endpoints map[string]string
 	// watches are the open watches of those who belong to each cluster.
 	watches map[string]map[*openWatch]struct{}
 	// unfilled is how many lists are not known yet.
@@ -77,9 +80,10 @@ type openWatch struct {
 // the clusters.
 func NewAgents() *Agents {
 	return &Agents{
-		filled: make(chan struct{}), clustersFilled: &sync.Once{}, namespacesFilled: &sync.Once{},
+		filled:         make(chan struct{}),
+		clustersFilled: &sync.Once{}, namespacesFilled: &sync.Once{}, endpointsFilled: &sync.Once{},
 		clusters: map[string]member{}, namespaces: map[string]time.Time{},
-		watches: map[string]map[*openWatch]struct{}{}, unfilled: 2,
+		watches: map[string]map[*openWatch]struct{}{}, unfilled: 3,
 	}
 }
 
@@ -136,8 +140,8 @@ func (g *Agents) awaitFilled(ctx context.Context) error {
 	}
 }
 
-// Run watches the clusters and their namespaces until ctx ends. config needs the right to
-// see all of them, and works.
+// Run watches the clusters, their namespaces and where the hub is until ctx ends. config
+// needs the right to see all of them, and works.
 func (g *Agents) Run(ctx context.Context, config *rest.Config) error {
 	c, err := client.NewWithWatch(config, client.Options{Scheme: api.Scheme(), Mapper: restmapper.Static()})
 	if err != nil {
@@ -147,22 +151,29 @@ func (g *Agents) Run(ctx context.Context, config *rest.Config) error {
 	var running sync.WaitGroup
 	for _, f := range []struct {
 		list     client.ObjectList
-		selector string
+		selected []client.ListOption
 		kind     client.Object
 		feed     feed
 	}{
-		{&clusterv1.ManagedClusterList{}, "", &clusterv1.ManagedCluster{}, g.clusterFeed()},
-		{&corev1.NamespaceList{}, cluster.NameLabel, &corev1.Namespace{}, g.namespaceFeed()},
+		{&clusterv1.ManagedClusterList{}, nil, &clusterv1.ManagedCluster{}, g.clusterFeed()},
+		{
+			&corev1.NamespaceList{}, []client.ListOption{client.HasLabels{cluster.NameLabel}},
+			&corev1.Namespace{}, g.namespaceFeed(),
+		},
+		{
+			&corev1.ConfigMapList{}, []client.ListOption{
+				client.InNamespace(metav1.NamespacePublic), client.MatchingFields{"metadata.name": hubinfo.EndpointsName},
+			},
+			&corev1.ConfigMap{}, g.endpointsFeed(),
+		},
 	} {
 		source := &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				o.LabelSelector = f.selector
 				list := f.list.DeepCopyObject().(client.ObjectList)
-				return list, c.List(ctx, list, &client.ListOptions{Raw: &o})
+				return list, c.List(ctx, list, append(f.selected, &client.ListOptions{Raw: &o})...)
 			},
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				o.LabelSelector = f.selector
-				return c.Watch(ctx, f.list, &client.ListOptions{Raw: &o})
+				return c.Watch(ctx, f.list, append(f.selected, &client.ListOptions{Raw: &o})...)
 			},
 		}
 		reflector := cache.NewReflectorWithOptions(source, f.kind, f.feed, cache.ReflectorOptions{Name: "ClusterAgent"})
@@ -240,6 +251,26 @@ func (g *Agents) setNamespace(name string, o any) error {
 	return nil
 }
 
+// setEndpoints records what the hub publishes about where it is. A change ends the watches
+// that members have of ManagedClusters, which the clients open again where they ended:
+// agents then read what is published, so that none has to watch it. The caller holds the
+// lock.
+func (g *Agents) setEndpoints(_ string, o any) error {
+	config, ok := o.(*corev1.ConfigMap)
+	if !ok || maps.Equal(g.endpoints, config.Data) {
+		return nil // also when it was deleted: no agent goes elsewhere by that
+	}
+	g.endpoints = config.Data
+	for _, watches := range g.watches {
+		for w := range watches {
+			if w.attributes.GetAPIGroup() == cluster.GroupName && w.attributes.GetResource() == "managedclusters" {
+				w.end()
+			}
+		}
+	}
+	return nil
+}
+
 // endWatches ends the watches that those who belong to a cluster no longer have the right
 // to. The caller holds the lock.
 func (g *Agents) endWatches(name string) {
@@ -274,6 +305,13 @@ func (g *Agents) clusterFeed() feed {
 func (g *Agents) namespaceFeed() feed {
 	names := func() []string { return slices.Collect(maps.Keys(g.namespaces)) }
 	return feed{agents: g, set: g.setNamespace, all: names, filled: g.namespacesFilled}
+}
+
+// endpointsFeed stores the config map in which the hub publishes where it is.
+func (g *Agents) endpointsFeed() feed {
+	return feed{
+		agents: g, set: g.setEndpoints, all: func() []string { return nil }, filled: g.endpointsFilled,
+	}
 }
 
 // Add stores an object.

@@ -64,6 +64,7 @@ type Mirror[T client.Object] struct {
 	objects     map[types.NamespacedName]T
 	isFilled    bool
 	subscribers []loop.Signal
+	opened      []func()
 }
 
 // New makes a mirror, which is empty until it runs.
@@ -103,6 +104,22 @@ func (m *Mirror[T]) Notify(news loop.Signal) {
 	m.subscribers = append(m.subscribers, news)
 	if m.isFilled {
 		news.Set()
+	}
+}
+
+// OnOpen has do called each time that the server has opened a watch. do must not block.
+func (m *Mirror[T]) OnOpen(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opened = append(m.opened, do)
+}
+
+func (m *Mirror[T]) open() {
+	m.mu.Lock()
+	opened := m.opened
+	m.mu.Unlock()
+	for _, do := range opened {
+		do()
 	}
 }
 
@@ -275,6 +292,7 @@ func (m *Mirror[T]) watch(ctx context.Context, version *string) (events int, err
 		return 0, err
 	}
 	defer w.Stop()
+	m.open()
 	for {
 		select {
 		case <-ctx.Done():

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -175,5 +176,45 @@ func TestIncludeDoesNotReplaceWhatTheServerShowed(t *testing.T) {
 	}
 	if _, ok := m.Get("b"); !ok {
 		t.Error("the new object is missing")
+	}
+}
+
+// An open watch is told of each time, and only once the server shows it.
+func TestOpenedWatchesAreTold(t *testing.T) {
+	var watches []*watch.FakeWatcher
+	var mu sync.Mutex
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node("a")).Build(), interceptor.Funcs{
+		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(watches) == 1 {
+				watches = append(watches, nil)
+				return nil, errors.New("no")
+			}
+			w := watch.NewFake()
+			watches = append(watches, w)
+			return w, nil
+		},
+	})
+	opened := make(chan int, 9)
+	m := mirror.New(mirror.Options[*corev1.Node]{
+		Client: c, List: &corev1.NodeList{}, Backoff: &wait.Backoff{Duration: time.Millisecond},
+	})
+	m.OnOpen(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		opened <- len(watches)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { m.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	if n := <-opened; n != 1 {
+		t.Errorf("told after %d watches", n)
+	}
+	watches[0].Stop() // the second one is refused
+	if n := <-opened; n != 3 {
+		t.Errorf("told after %d watches, want 3: of the one that was refused nobody is told", n)
 	}
 }
