@@ -59,8 +59,9 @@ func TestMetrics(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (muster_[a-z_]+) `).FindAllStringSubmatch(text, -1) {
 		served = append(served, m[1])
 	}
-	// Before a write was refused, and before the store was looked at, there is no series of them.
-	served = append(served, "muster_budget_refusals_total", "muster_store_bytes")
+	// Before a write was refused, the store was looked at, and an agent has asked for
+	// something, there is no series of them.
+	served = append(served, "muster_budget_refusals_total", "muster_store_bytes", "muster_requests_waiting")
 	slices.Sort(listed)
 	slices.Sort(served)
 	served = slices.Compact(served)
