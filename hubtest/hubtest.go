@@ -299,15 +299,23 @@ func (a *administrator) invite(name, bootstrap string) error {
 	return os.WriteFile(bootstrap, text, 0o600)
 }
 
-// available says what keeps a cluster from being available.
+// available says what keeps a cluster from being available, also to placements.
 func (a *administrator) available(name string) error {
 	var object struct {
+		Spec struct {
+			Taints []struct{ Key string }
+		}
 		Status struct {
 			Conditions []struct{ Type, Status, Reason, Message string }
 		}
 	}
 	if err := a.do(http.MethodGet, "/apis/cluster.open-cluster-management.io/v1/managedclusters/"+name, nil, &object); err != nil {
 		return err
+	}
+	for _, taint := range object.Spec.Taints {
+		if cluster.IsHubTaint(taint.Key) {
+			return fmt.Errorf("the hub has not removed its taint %s", taint.Key)
+		}
 	}
 	for _, condition := range object.Status.Conditions {
 		if condition.Type == cluster.ConditionAvailable && condition.Status == "True" {

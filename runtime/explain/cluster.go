@@ -688,7 +688,7 @@ func (f *ClusterFacts) managedNamespaces() []Cause {
 func (f *ClusterFacts) taints() []Cause {
 	var out []Cause
 	for _, t := range f.Cluster.Spec.Taints {
-		if t.Key == cluster.UnreachableTaint || t.Key == cluster.UnavailableTaint {
+		if cluster.IsHubTaint(t.Key) {
 			if f.Cluster.Spec.AcceptsClient() { // else it has never reported, which is said already
 				out = append(out, Cause{Level: OK, Summary: fmt.Sprintf(
 					"The hub has put the taint %s on the cluster, so placements without a toleration leave it. It "+

@@ -53,7 +53,7 @@ func waitJoined() declaration {
 			"minimum": attribute.OptionalNumber("How many of the clusters suffice. If omitted, all of them have to "+
 				"be there, and one at least.", int64validator.AtLeast(1)),
 			"until": attribute.Optional("`available` waits until the hub hears from the agents and the clusters' "+
-				"API servers are well (`"+cluster.ConditionAvailable+"`), "+
+				"API servers are well (`"+cluster.ConditionAvailable+"`), so that placements may select them, "+
 				"`joined` only until the agents have their certificates (`"+cluster.ConditionJoined+"`). Defaults to "+
 				"`available`.", stringvalidator.OneOf("available", "joined")),
 		},
@@ -324,6 +324,8 @@ func standingOf(object *clusterv1.ManagedCluster, joinedOnly bool) standing {
 		s.text = "has joined, and its agent has not reported on it yet"
 	case available.Status != metav1.ConditionTrue:
 		s.text = fmt.Sprintf("has joined, and is not available: %s (%s)", available.Message, available.Reason)
+	case object.HubTaint() != "":
+		s.text = "is available, and the hub has not removed its taint " + object.HubTaint() + " yet"
 	default:
 		s.text, s.reached = "is available", true
 		if version := object.Status.Version.Kubernetes; version != "" {

@@ -60,8 +60,12 @@ func (a *awaited) wait(timeout time.Duration) *crud.Wait {
 		},
 		Missing: func() []string {
 			missing := lacks(a.object, a.version)
-			if a.available && !meta.IsStatusConditionTrue(a.managed.Status.Conditions, cluster.ConditionAvailable) {
+			switch {
+			case !a.available:
+			case !meta.IsStatusConditionTrue(a.managed.Status.Conditions, cluster.ConditionAvailable):
 				missing = append(missing, "available: the managed cluster is not available")
+			case a.managed.HubTaint() != "":
+				missing = append(missing, "available: the hub has not removed the taint "+a.managed.HubTaint()+" yet")
 			}
 			return missing
 		},

@@ -70,13 +70,9 @@ func (uniqueTaints) ValidateSet(_ context.Context, req validator.SetRequest, res
 	}
 }
 
-func isHubTaint(key string) bool {
-	return key == cluster.UnavailableTaint || key == cluster.UnreachableTaint
-}
-
 // taintsOfPeople are those that are not the hub's own.
 func taintsOfPeople(taints []taint) []taint {
-	return slices.DeleteFunc(slices.Clone(taints), func(t taint) bool { return isHubTaint(t.Key) })
+	return slices.DeleteFunc(slices.Clone(taints), func(t taint) bool { return cluster.IsHubTaint(t.Key) })
 }
 
 // has reports whether a taint is among others, whatever its time.
@@ -97,7 +93,7 @@ func hasKey(taints []taint, key string) bool {
 func mergeTaints(live, wanted, before []taint) (merged []taint, changed bool) {
 	merged = []taint{}
 	for _, t := range live {
-		if isHubTaint(t.Key) || has(wanted, t) || wanted == nil && !hasKey(before, t.Key) {
+		if cluster.IsHubTaint(t.Key) || has(wanted, t) || wanted == nil && !hasKey(before, t.Key) {
 			merged = append(merged, t)
 		}
 	}

@@ -27,7 +27,7 @@ func Registration() crud.Declared {
 		Type: "cluster_registration", Noun: "the registration of managed cluster",
 		Empty: &clusterv1.ManagedCluster{}, Sole: true,
 		Description: "Waits until a cluster has joined the hub (`" + cluster.ConditionJoined + "`) and is available " +
-			"(`" + cluster.ConditionAvailable + "`). It creates nothing and destroys nothing. Let everything depend " +
+			"(`" + cluster.ConditionAvailable + "`), so that placements may select it. It creates nothing and destroys nothing. Let everything depend " +
 			"on it that needs a running cluster, such as manifest works with `wait`.\n\n" +
 			"The wait is a resource of its own on purpose: when it times out, the next apply waits again, and " +
 			"neither the cluster's record nor its agent is touched. A cluster that later becomes unavailable does " +
@@ -101,12 +101,17 @@ func awaitRegistration(ctx context.Context, c *acceptance) bool {
 	return false
 }
 
-// unregistered lists the conditions that a cluster lacks until it is registered.
+// unregistered lists what a cluster lacks until it is registered and placements may select
+// it.
 func unregistered(object managedCluster) []string {
-	return attribute.UnmetConditions([]attribute.WaitCondition{
+	missing := attribute.UnmetConditions([]attribute.WaitCondition{
 		{Type: cluster.ConditionJoined, Status: metav1.ConditionTrue},
 		{Type: cluster.ConditionAvailable, Status: metav1.ConditionTrue},
 	}, object.Status.Conditions, 0, "the hub")
+	if taint := object.HubTaint(); taint != "" {
+		missing = append(missing, taint+": the hub has not removed this taint yet")
+	}
+	return missing
 }
 
 // troubles are why the cluster will not register.
@@ -138,6 +143,11 @@ func DescribeRegistration(object managedCluster, name string, now time.Time) str
 			"request is not approved (look on the hub). Next:\n  kubectl get csr -l %s=%s\n"+
 			"  kubectl -n %s logs deployment/klusterlet-agent    # in the managed cluster",
 			hub.DescribeConditions(conditions, now), cluster.NameLabel, name, cluster.AgentNamespace)
+	case meta.IsStatusConditionTrue(conditions, cluster.ConditionAvailable) && object.HubTaint() != "":
+		return fmt.Sprintf("The cluster is available, but the hub has not removed its taint %s, so no placement "+
+			"selects the cluster. The hub removes it within a moment. If it stays, its controllers don't run, or "+
+			"somebody sets it again. Next:\n  kubectl get managedcluster %s -o yaml --show-managed-fields",
+			object.HubTaint(), name)
 	default:
 		return fmt.Sprintf("The agent has joined, but the cluster is not available. Conditions:\n%s\n\nNext, in the "+
 			"managed cluster:\n  kubectl get --raw /livez\n  kubectl -n %s logs deployment/klusterlet-agent",

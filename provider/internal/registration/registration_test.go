@@ -35,6 +35,19 @@ func TestDescribeRegistration(t *testing.T) {
 			}}},
 			[]string{"not available", "ManagedClusterConditionAvailable is False (Because, for 3m): the API server is down", "/livez"},
 		},
+		"available, and still tainted": {
+			clusterv1.ManagedCluster{
+				ObjectMeta: metav1.ObjectMeta{Name: "c1"},
+				Spec: clusterv1.ManagedClusterSpec{
+					HubAcceptsClient: &yes,
+					Taints:           []clusterv1.Taint{{Key: cluster.UnreachableTaint, Effect: clusterv1.TaintEffectNoSelect}},
+				},
+				Status: clusterv1.ManagedClusterStatus{Conditions: []metav1.Condition{
+					condition(cluster.ConditionJoined, "True", "in"), condition(cluster.ConditionAvailable, "True", "well"),
+				}},
+			},
+			[]string{"is available", "not removed its taint " + cluster.UnreachableTaint, "kubectl get managedcluster c1 -o yaml"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := DescribeRegistration(&test.object, "c1", now)
@@ -66,4 +79,26 @@ func TestARegistrationWithoutAnAgentEndsEarly(t *testing.T) {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
+}
+
+// A cluster is registered when placements may select it: the hub removes its taint only
+// after the cluster has become available.
+func TestARegistrationWaitsForPlacements(t *testing.T) {
+	object := &clusterv1.ManagedCluster{}
+	lacks := func(want int) {
+		t.Helper()
+		if got := unregistered(object); len(got) != want {
+			t.Errorf("with the conditions %v and the taints %v it lacks %q, want %d", object.Status.Conditions,
+				object.Spec.Taints, got, want)
+		}
+	}
+	own := clusterv1.Taint{Key: "own", Effect: clusterv1.TaintEffectNoSelect}
+	object.Spec.Taints = []clusterv1.Taint{own, {Key: cluster.UnreachableTaint, Effect: clusterv1.TaintEffectNoSelect}}
+	lacks(3)
+	for _, condition := range []string{cluster.ConditionJoined, cluster.ConditionAvailable} {
+		object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue})
+	}
+	lacks(1)
+	object.Spec.Taints = []clusterv1.Taint{own}
+	lacks(0)
 }

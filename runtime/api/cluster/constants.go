@@ -89,6 +89,9 @@ const (
 	UnreachableTaint = "cluster.open-cluster-management.io/unreachable"
 )
 
+// IsHubTaint reports whether the hub itself sets and removes taints with this key.
+func IsHubTaint(key string) bool { return key == UnavailableTaint || key == UnreachableTaint }
+
 // Condition types of a ManagedCluster.
 const (
 	// ConditionHubAccepted says whether the hub has granted the cluster its rights.

@@ -220,6 +220,18 @@ func (c *ManagedCluster) HasAgent() bool {
 	return c.Annotations[cluster.AgentAnnotation] != "" || meta.IsStatusConditionTrue(c.Status.Conditions, cluster.ConditionJoined)
 }
 
+// HubTaint is the key of the taint by which the hub itself keeps workloads away from the
+// cluster; empty without one. The hub removes it a moment after the cluster has become
+// available: until then, no placement selects the cluster.
+func (c *ManagedCluster) HubTaint() string {
+	for _, t := range c.Spec.Taints {
+		if cluster.IsHubTaint(t.Key) {
+			return t.Key
+		}
+	}
+	return ""
+}
+
 // ManagedClusterStatus is what is known about a managed cluster.
 type ManagedClusterStatus struct {
 	// conditions sum up the cluster's state. HubAcceptedManagedCluster: the hub

@@ -321,7 +321,7 @@ func taints(have []clusterv1.Taint, conditions []metav1.Condition) []clusterv1.T
 	found := key == ""
 	for _, t := range have {
 		switch {
-		case t.Key != cluster.UnreachableTaint && t.Key != cluster.UnavailableTaint:
+		case !cluster.IsHubTaint(t.Key):
 			out = append(out, t)
 		case same(t, want) && !found:
 			out, found = append(out, t), true
