@@ -70,10 +70,10 @@ const moveChance = 0.02
 // buildChain puts the three API servers of a control plane behind each other:
 // aggregation, the built-in resources, custom resources.
 func buildChain(
-	ctx context.Context, o Options, listener net.Listener, files certificateFiles, etcdServers []string,
+	ctx context.Context, o Options, listener net.Listener, files certificateFiles, objects store,
 	sealing *sealing,
 ) (*aggregatorapiserver.APIAggregator, error) {
-	opts := serverOptions(o, listener, files, etcdServers)
+	opts := serverOptions(o, listener, files, objects.endpoints)
 	if err := o.Audit.apply(opts.Audit, o.Dir); err != nil {
 		return nil, err
 	}
@@ -86,9 +86,9 @@ func buildChain(
 		return nil, err
 	}
 	if o.Flavour == Full {
-		return buildFull(ctx, o, opts)
+		return buildFull(ctx, o, opts, objects.raw)
 	}
-	return buildGeneric(ctx, o, opts, sealing)
+	return buildGeneric(ctx, o, opts, objects.raw, sealing)
 }
 
 // serverOptions is what both flavours set.
@@ -158,7 +158,7 @@ func registerPlugins(s *options.Options, plugins []extension.AdmissionPlugin) {
 }
 
 func buildGeneric(
-	ctx context.Context, o Options, s *options.Options, sealing *sealing,
+	ctx context.Context, o Options, s *options.Options, raw *rawStores, sealing *sealing,
 ) (*aggregatorapiserver.APIAggregator, error) {
 	s.Admission.GenericAdmission.DefaultOffPlugins = genericsample.DefaultOffAdmissionPlugins()
 	s.Authentication.ServiceAccounts.OptionalTokenGetter = newTokenGetter
@@ -182,7 +182,7 @@ func buildGeneric(
 		generic.Authentication.Authenticator = ownUsers{generic.Authentication.Authenticator}
 	}
 	generic.Authentication.Authenticator = issued{generic.Authentication.Authenticator}
-	generic.RESTOptionsGetter = watchedKinds{sealedGetter{generic.RESTOptionsGetter, sealing}, o.SelectedBy}
+	generic.RESTOptionsGetter = watchedKinds{sealedGetter{raw.of(generic.RESTOptionsGetter), sealing}, raw, o.SelectedBy}
 	if generic.Authentication.RequestHeaderConfig == nil { // no front proxy, whose users are others in each request
 		generic.Authentication.Authenticator = &verified{Request: generic.Authentication.Authenticator, options: s.Authentication.ClientCert.CAContentProvider.VerifyOptions}
 	}
@@ -201,7 +201,7 @@ func buildGeneric(
 	if err != nil {
 		return nil, fmt.Errorf("configure the built-in APIs: %w", err)
 	}
-	return assembleGeneric(o, completed, native, initializers, sealing)
+	return assembleGeneric(o, completed, native, initializers, raw, sealing)
 }
 
 func genericControlPlaneConfig(completed options.CompletedOptions, generic *genericapiserver.Config, versionedInformers informers.SharedInformerFactory, storageFactory *serverstorage.DefaultStorageFactory) (*controlplaneapiserver.Config, []admission.PluginInitializer, error) {
@@ -210,7 +210,7 @@ func genericControlPlaneConfig(completed options.CompletedOptions, generic *gene
 
 func assembleGeneric(
 	o Options, completed options.CompletedOptions, native *controlplaneapiserver.Config,
-	initializers []admission.PluginInitializer, sealing *sealing,
+	initializers []admission.PluginInitializer, raw *rawStores, sealing *sealing,
 ) (*aggregatorapiserver.APIAggregator, error) {
 	resolver := webhook.NewDefaultServiceResolver()
 	auth := webhook.NewDefaultAuthenticationInfoResolverWrapper(native.ProxyTransport, native.Generic.EgressSelector, native.Generic.LoopbackClientConfig, native.Generic.TracerProvider)
@@ -222,7 +222,7 @@ func assembleGeneric(
 	}
 	convertInProcess(extensions, o.Conversions)
 	encrypted := sealedGetter{extensions.ExtraConfig.CRDRESTOptionsGetter, sealing}
-	extensions.ExtraConfig.CRDRESTOptionsGetter = sharedCaches{encrypted, o.served}
+	extensions.ExtraConfig.CRDRESTOptionsGetter = sharedCaches{encrypted, raw, o.served}
 	withFirstStatus(extensions, o.FirstStatuses)
 	extensions.ExtraConfig.CRDRESTOptionsGetter = metered(extensions.ExtraConfig.CRDRESTOptionsGetter, o.Meter)
 	aggregation, err := controlplaneapiserver.CreateAggregatorConfig(*native.Generic, completed, native.VersionedInformers, resolver, native.ProxyTransport, native.Extra.PeerProxy, initializers)
@@ -359,7 +359,9 @@ func adjust(generic *genericapiserver.Config, o Options) error {
 // routes to them.
 const serviceRange = "10.96.0.0/16"
 
-func buildFull(ctx context.Context, o Options, s *options.Options) (*aggregatorapiserver.APIAggregator, error) {
+func buildFull(
+	ctx context.Context, o Options, s *options.Options, raw *rawStores,
+) (*aggregatorapiserver.APIAggregator, error) {
 	run := kubeoptions.NewServerRunOptions()
 	s.SystemNamespaces = run.SystemNamespaces // with kube-node-lease
 	run.Options = s
@@ -378,6 +380,9 @@ func buildFull(ctx context.Context, o Options, s *options.Options) (*aggregatora
 		return nil, fmt.Errorf("configure the API server: %w", err)
 	}
 	generic := config.KubeAPIs.ControlPlane.Generic
+	generic.RESTOptionsGetter = raw.of(generic.RESTOptionsGetter)
+	custom := &config.ApiExtensions.ExtraConfig
+	custom.CRDRESTOptionsGetter = raw.of(custom.CRDRESTOptionsGetter)
 	if err := adjust(generic, o); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -22,11 +21,11 @@ import (
 // openCached opens a store behind a watch cache, as Kubernetes does, whose watches go on after
 // a restart. The cache reads what around makes of the store.
 func openCached(
-	config *storagebackend.ConfigForResource, around func(storage.Interface) storage.Interface,
+	raw *rawStores, config *storagebackend.ConfigForResource, around func(storage.Interface) storage.Interface,
 	prefix string, key func(runtime.Object) (string, error), newObject, newList func() runtime.Object,
 	attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
 ) (resumedWatches, factory.DestroyFunc, error) {
-	stored, destroy, err := generic.NewRawStorage(config, newObject, newList, prefix)
+	stored, destroy, err := raw.open(config, newObject, newList, prefix)
 	if err != nil {
 		return resumedWatches{}, destroy, err
 	}

@@ -142,19 +142,27 @@ func (s *Server) shutdown() {
 // external one, which this process neither stops nor watches.
 type store struct {
 	endpoints []string
+	raw       *rawStores
 	stop      func()
 	failed    <-chan error // nil for an external etcd
 }
 
 func startStore(ctx context.Context, o Options) (store, error) {
 	if len(o.EtcdServers) > 0 {
-		return store{endpoints: o.EtcdServers, stop: func() {}}, nil
+		return store{endpoints: o.EtcdServers, raw: &rawStores{}, stop: func() {}}, nil
 	}
 	embedded, err := etcd.Start(ctx, o.Dir.Path("etcd"), o.Dir.Path("run"))
 	if err != nil {
 		return store{}, err
 	}
-	return store{endpoints: []string{embedded.Endpoint}, stop: embedded.Stop, failed: embedded.Err()}, nil
+	raw := &rawStores{member: embedded}
+	return store{
+		endpoints: []string{embedded.Endpoint}, raw: raw, failed: embedded.Err(),
+		stop: func() {
+			embedded.Stop()
+			raw.stop() // which would wait for a member that has failed
+		},
+	}, nil
 }
 
 // settle has the store encrypted as it is to be.
@@ -235,7 +243,7 @@ func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Li
 		objects.stop()
 		return o.explainSilence(err)
 	}
-	aggregator, err := buildChain(ctx, o, listener, files, objects.endpoints, sealing)
+	aggregator, err := buildChain(ctx, o, listener, files, objects, sealing)
 	if err != nil {
 		objects.stop()
 		return o.explainSilence(err)

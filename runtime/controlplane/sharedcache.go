@@ -39,6 +39,7 @@ func (s sharedReads) GetList(ctx context.Context, key string, o storage.ListOpti
 // objects, and remembers them.
 type sharedCaches struct {
 	generic.RESTOptionsGetter
+	raw    *rawStores
 	served *servedKinds
 }
 
@@ -65,7 +66,7 @@ func (g sharedCaches) open(
 		return shared.Labels(l), f, err
 	}
 	around := func(s storage.Interface) storage.Interface { return sharedReads{s, shared} }
-	s, destroy, err := openCached(&stored, around, prefix, key, newObject, newList, labelled, trigger, indexers)
+	s, destroy, err := openCached(g.raw, &stored, around, prefix, key, newObject, newList, labelled, trigger, indexers)
 	if err != nil {
 		return nil, destroy, err
 	}

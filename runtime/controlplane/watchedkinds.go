@@ -22,6 +22,7 @@ import (
 // objects are found by the value of a label.
 type watchedKinds struct {
 	generic.RESTOptionsGetter
+	raw        *rawStores
 	selectedBy map[schema.GroupResource]string
 }
 
@@ -43,7 +44,7 @@ func (g watchedKinds) GetRESTOptions(
 			trigger, indexers = indexedBy(label, trigger, indexers)
 		}
 		as := func(s storage.Interface) storage.Interface { return s }
-		opened, destroy, err := openCached(config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
+		opened, destroy, err := openCached(g.raw, config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
 		if selected { // without streamed, which writes built-in kinds of the core group only
 			return selectedStore{opened, label}, destroy, err
 		}

@@ -1,8 +1,8 @@
 // Package etcd runs an etcd member inside this process.
 //
-// It is a cluster of one: there are no peers, so there is no peer listener,
-// and clients come in over a Unix socket in a folder that only this user can
-// enter. Nothing else on the machine can read the store.
+// It is a cluster of one: there are no peers, so there is no peer listener. The API server
+// calls it (Server.Client), and other clients come in over a Unix socket in a folder that
+// only this user can enter. Nothing else on the machine can read the store.
 package etcd
 
 import (
@@ -14,10 +14,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/util/waitgroup"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 )
@@ -63,6 +66,12 @@ type Server struct {
 	member    *embed.Etcd
 	failures  *failures
 	socketDir string
+
+	// calls are those of clients without a connection.
+	calls waitgroup.SafeWaitGroup
+
+	mu      sync.Mutex
+	clients []*clientv3.Client
 }
 
 // Start runs a member that keeps its data in dir and returns when it takes
@@ -185,6 +194,7 @@ func (s *Server) Stop() {
 		defer close(stopped)
 		// Close would first wait for clients to go, up to its request timeout. By
 		// the time that Stop is called there is nobody left to serve.
+		s.endCalls()
 		s.member.Server.HardStop()
 		s.member.Close()
 	}()
