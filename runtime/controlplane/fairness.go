@@ -38,9 +38,8 @@ const (
 	// waits for something else than the processors, such as a client that reads slowly, and
 	// goes on without one.
 	inPool = 2 * time.Second
-	// poolPatience is how long a request waits for a place. The server gives a request up
-	// after a minute, and what it does after that is for nobody.
-	poolPatience = 30 * time.Second
+	// yielding is how many places a request takes in a pool that has to wait for another.
+	yielding = 4
 )
 
 // watchRetrySeconds is when a client may ask again for a watch that was refused.
@@ -49,7 +48,7 @@ const watchRetrySeconds = 5
 var waiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "muster_requests_waiting",
 	Help: "Requests that wait for their turn as the processors have enough to do, by whose they are: " +
-		"agents, users, and heartbeats, which wait for each other alone.",
+		"agents, users, and heartbeats, which wait for each other alone and go before those of agents.",
 }, []string{"pool"})
 
 func init() { metrics.Registry.MustRegister(waiting) }
@@ -68,7 +67,13 @@ type fairness struct {
 
 	mu    sync.Mutex
 	flows map[string]*flow
-	pools map[string]*semaphore.Weighted
+	pools map[string]*pool
+}
+
+// pool are the places of an extension.Pool, and how many requests wait for one.
+type pool struct {
+	*semaphore.Weighted
+	waiting atomic.Int32
 }
 
 // flow are the requests of one flow that wait or run.
@@ -86,7 +91,7 @@ func newFairness(flowOf func(user.Info) extension.Flow) *fairness {
 	flowcontrolmetrics.Register()
 	return &fairness{
 		WatchTracker: flowcontrol.NewWatchTracker(), MaxSeatsTracker: flowcontrol.NewMaxSeatsTracker(),
-		flowOf: flowOf, clock: clock.RealClock{}, flows: map[string]*flow{}, pools: map[string]*semaphore.Weighted{},
+		flowOf: flowOf, clock: clock.RealClock{}, flows: map[string]*flow{}, pools: map[string]*pool{},
 	}
 }
 
@@ -136,21 +141,26 @@ func (f *fairness) enterPool(
 	if p.Name == "" {
 		return func() {}, true
 	}
-	places := f.pool(p)
-	if !places.TryAcquire(1) {
+	own, places := f.pool(p), int64(1)
+	if f.waitsFor(p.After) {
+		places = min(yielding, int64(p.Running))
+	}
+	if !own.TryAcquire(places) {
 		queued(true)
 		defer queued(false)
+		own.waiting.Add(1)
+		defer own.waiting.Add(-1)
 		inQueue := waiting.WithLabelValues(p.Name)
 		inQueue.Inc()
 		defer inQueue.Dec()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		defer f.clock.AfterFunc(poolPatience, cancel).Stop()
-		if places.Acquire(ctx, 1) != nil {
+		defer f.clock.AfterFunc(p.Patience, cancel).Stop()
+		if own.Acquire(ctx, places) != nil {
 			return nil, false
 		}
 	}
-	release := sync.OnceFunc(func() { places.Release(1) })
+	release := sync.OnceFunc(func() { own.Release(places) })
 	late := f.clock.AfterFunc(inPool, release)
 	return func() {
 		late.Stop()
@@ -158,16 +168,24 @@ func (f *fairness) enterPool(
 	}, true
 }
 
-func (f *fairness) pool(p extension.Pool) *semaphore.Weighted {
+func (f *fairness) pool(p extension.Pool) *pool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	places := f.pools[p.Name]
-	if places == nil {
-		places = semaphore.NewWeighted(int64(p.Running))
-		f.pools[p.Name] = places
+	own := f.pools[p.Name]
+	if own == nil {
+		own = &pool{Weighted: semaphore.NewWeighted(int64(p.Running))}
+		f.pools[p.Name] = own
 		waiting.WithLabelValues(p.Name)
 	}
-	return places
+	return own
+}
+
+// waitsFor reports whether requests of the pool with a name wait.
+func (f *fairness) waitsFor(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	other := f.pools[name]
+	return other != nil && other.waiting.Load() > 0
 }
 
 // isProbe reports whether a request asks for the server's health, which everybody

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,7 +85,8 @@ func pooled() (*turnstile, *clocktesting.FakeClock) {
 	s := &turnstile{fairness: newFairness(func(u user.Info) extension.Flow {
 		return extension.Flow{
 			Name: u.GetName(), Reads: 1, Writes: 2, Watches: 1, Bytes: 1,
-			Pool: extension.Pool{Name: "all", Running: 1}, Leases: extension.Pool{Name: "leases", Running: 1},
+			Pool:   extension.Pool{Name: "all", Running: 1, Patience: time.Minute, After: "leases"},
+			Leases: extension.Pool{Name: "leases", Running: 1, Patience: time.Second},
 		}
 	})}
 	s.clock = clk
@@ -161,9 +163,73 @@ func TestWhoWaitsForAPoolForTooLongIsRefused(t *testing.T) {
 	for !clk.HasWaiters() {
 		runtime.Gosched()
 	}
-	clk.Step(poolPatience)
+	clk.Step(time.Minute)
 	<-done
 	if s.refused != 1 || len(s.flows) != 0 {
 		t.Errorf("refused %d, %d flows are left", s.refused, len(s.flows))
+	}
+}
+
+// While a heartbeat waits, works take up only a part of the places that there are for them.
+func TestWorksLeaveTheProcessorsToHeartbeats(t *testing.T) {
+	s, clk := pooled()
+	s.flowOf = func(u user.Info) extension.Flow {
+		return extension.Flow{
+			Name: u.GetName(), Reads: 1, Writes: 1, Watches: 1, Bytes: 1,
+			Pool:   extension.Pool{Name: "all", Running: 8, Patience: time.Minute, After: "leases"},
+			Leases: extension.Pool{Name: "leases", Running: 1, Patience: time.Second},
+		}
+	}
+	ctx := context.Background()
+	// runs starts works until one has to wait, and returns how many run.
+	runs := func() (n int) {
+		end, waits := make(chan struct{}), make(chan bool, 20)
+		var working sync.WaitGroup
+		defer working.Wait()
+		defer close(end)
+		for i := range 20 {
+			begun := make(chan struct{})
+			working.Go(func() {
+				s.handle(ctx, fmt.Sprint("work ", i), "update", func(in bool) { waits <- in }, func() {
+					close(begun)
+					<-end
+				})
+			})
+			select {
+			case <-begun:
+				n++
+			case <-waits:
+				return n
+			}
+		}
+		return n
+	}
+	if n := runs(); n != 8 {
+		t.Errorf("%d works run without heartbeats, want 8", n)
+	}
+	leases := s.pool(extension.Pool{Name: "leases", Running: 1})
+	if !leases.TryAcquire(1) {
+		t.Fatal("the pool of heartbeats has no place")
+	}
+	beat := flowcontrol.RequestDigest{
+		RequestInfo: &request.RequestInfo{Verb: "update", Resource: "leases"}, User: &user.DefaultInfo{Name: "b"},
+	}
+	waits, refused := make(chan bool, 2), make(chan struct{})
+	go func() {
+		defer close(refused)
+		note := func(*flowcontrolv1.FlowSchema, *flowcontrolv1.PriorityLevelConfiguration, string) {}
+		s.Handle(ctx, beat, note, nil, func(in bool) { waits <- in }, func() { t.Error("the heartbeat was served") })
+	}()
+	<-waits
+	if n := runs(); n != 2 {
+		t.Errorf("%d works run while a heartbeat waits, want 2", n)
+	}
+	for !clk.HasWaiters() {
+		runtime.Gosched()
+	}
+	clk.Step(time.Second)
+	<-refused
+	if n := runs(); n != 8 {
+		t.Errorf("%d works run after the heartbeat, want 8", n)
 	}
 }

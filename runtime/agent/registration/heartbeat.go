@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -58,14 +59,21 @@ type heart struct {
 	// period is the present one, 0 for none, and due the time of the next beat.
 	period time.Duration
 	due    time.Time
-	// failing is how long to wait while renewals fail; nil while they work.
+	// failing is how long to wait while renewals fail; nil while they work. answers says that
+	// the hub has opened a watch, so that it may be there again.
 	failing *retry.Backoff
+	answers atomic.Bool
 }
 
 // run renews the lease, at once and then in every period, while the hub accepts
 // the cluster. It returns when ctx ends.
 func (h *heart) run(ctx context.Context) {
-	loop.Run(ctx, h.clock, h.clusters.Subscribe(), loop.Never, h.pass)
+	news := h.clusters.Subscribe()
+	h.clusters.OnOpen(func() {
+		h.answers.Store(true)
+		news.Set()
+	})
+	loop.Run(ctx, h.clock, news, loop.Never, h.pass)
 }
 
 // pass renews the lease when that is due, or when the period has changed, and
@@ -77,6 +85,9 @@ func (h *heart) pass(ctx context.Context) time.Duration {
 	}
 	if h.period == 0 {
 		return loop.Never
+	}
+	if h.answers.Swap(false) && h.failing != nil {
+		h.due = h.clock.Now()
 	}
 	if left := h.due.Sub(h.clock.Now()); left > 0 {
 		return left
@@ -103,16 +114,20 @@ func (h *heart) renewLease(ctx context.Context, period time.Duration) time.Durat
 		h.log.Debug("cannot renew the lease on the hub, trying again", "err", err)
 	}
 	if h.failing == nil {
-		// The hub makes the lease only when it has accepted the cluster, a
-		// moment after the agent hears of it: hence the short beginning.
-		h.failing = retry.New(h.clock, retry.Quick(min(period, 10*time.Second)))
+		// A hub that has too much to do gets no more requests by that.
+		policy := retry.Restart(min(period, time.Minute))
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err) {
+			// The hub makes the lease only when it has accepted the cluster, a
+			// moment after the agent hears of it: hence the short beginning.
+			policy = retry.Quick(min(period, 10*time.Second))
+		}
+		h.failing = retry.New(h.clock, policy)
 	}
 	return h.failing.Next()
 }
 
 func (h *heart) renew(ctx context.Context) error {
 	lease := h.lease
-	h.lease = nil
 	if lease == nil {
 		lease = &coordinationv1.Lease{}
 		key := client.ObjectKey{Namespace: h.clusterName, Name: cluster.LeaseName}
@@ -122,12 +137,18 @@ func (h *heart) renew(ctx context.Context) error {
 	}
 	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(h.clock.Now()))
 	err := h.hub.Update(ctx, lease)
-	if apierrors.IsConflict(err) {
+	// A hub that has too much to do is not asked for more than the renewal. Where that has
+	// arrived and its answer has not, the next one is a conflict.
+	h.lease = lease
+	switch {
+	case apierrors.IsConflict(err):
+		h.lease = nil
 		return fmt.Errorf("renew the lease, which something else has changed: %w", err)
+	case apierrors.IsNotFound(err):
+		h.lease = nil
 	}
 	if err != nil {
 		return fmt.Errorf("renew the lease %s/%s: %w", h.clusterName, cluster.LeaseName, err)
 	}
-	h.lease = lease
 	return nil
 }

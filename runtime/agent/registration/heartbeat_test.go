@@ -4,16 +4,21 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/fakewatch"
@@ -60,17 +65,61 @@ type patient struct {
 	hub   client.WithWatch
 	clock *clocktesting.FakeClock
 	beats chan struct{}
+
+	// busy has the hub refuse renewals. tries are what it was asked about leases.
+	busy  atomic.Bool
+	tries chan string
+	// reopen ends the watches that are open, as a hub that starts again does.
+	reopen func()
 }
 
 func newPatient(t *testing.T, mc *clusterv1.ManagedCluster, objects ...client.Object) *patient {
 	t.Helper()
-	hub, open := fakewatch.Client(fake.NewClientBuilder().WithScheme(api.Scheme()).WithObjects(mc).WithObjects(objects...).WithStatusSubresource(mc).Build())
 	p := &patient{
 		t:     t,
-		hub:   hub,
 		clock: clocktesting.NewFakeClock(time.Unix(1_900_000_000, 0)),
 		beats: make(chan struct{}, 100),
+		tries: make(chan string, 100),
 	}
+	var mu sync.Mutex
+	var watches []watch.Interface
+	p.reopen = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, w := range watches {
+			w.Stop()
+		}
+		watches = nil
+	}
+	hub, open := fakewatch.Client(fake.NewClientBuilder().WithScheme(api.Scheme()).WithObjects(mc).WithObjects(objects...).WithStatusSubresource(mc).Build())
+	p.hub = interceptor.NewClient(hub, interceptor.Funcs{
+		Watch: func(
+			ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption,
+		) (watch.Interface, error) {
+			w, err := c.Watch(ctx, list, o...)
+			mu.Lock()
+			defer mu.Unlock()
+			watches = append(watches, w)
+			return w, err
+		},
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
+		) error {
+			if _, ok := o.(*coordinationv1.Lease); ok {
+				p.tries <- "read"
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if _, ok := o.(*coordinationv1.Lease); ok {
+				p.tries <- "renewal"
+				if p.busy.Load() {
+					return apierrors.NewTooManyRequests("busy", 1)
+				}
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	})
 	clusters := mirror.New(mirror.Options[*clusterv1.ManagedCluster]{Client: p.hub, List: &clusterv1.ManagedClusterList{}})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -184,4 +233,57 @@ func TestChangeOfThePaceCountsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.awaitBeat("with the new pace")
+}
+
+// tried are what the hub was asked about leases since the last time.
+func (p *patient) tried() []string {
+	var all []string
+	for len(p.tries) > 0 {
+		all = append(all, <-p.tries)
+	}
+	return all
+}
+
+// A hub that has too much to do is asked for renewals alone, and not much more often than
+// otherwise.
+func TestABusyHubIsNotAskedForMore(t *testing.T) {
+	p := newPatient(t, managedCluster("True", 60), lease())
+	p.awaitBeat("at the start")
+	p.awaitTimer()
+	p.tried()
+	p.busy.Store(true)
+	p.clock.Step(75 * time.Second)
+	if got := <-p.tries; got != "renewal" {
+		t.Errorf("the first request after the period is a %s", got)
+	}
+	p.awaitTimer()
+	for range 60 {
+		p.clock.Step(time.Second)
+		p.awaitTimer()
+	}
+	if got := p.tried(); len(got) < 3 || len(got) > 6 || slices.Contains(got, "read") {
+		t.Errorf("in a minute the hub was asked for %q, want three to six renewals", got)
+	}
+	p.busy.Store(false)
+	if !p.beatsWithin(10, 10*time.Second) {
+		t.Error("no heartbeat when the hub has time again")
+	}
+}
+
+// A hub that is there again hears of the agent at once.
+func TestAHubThatComesBackGetsAHeartbeat(t *testing.T) {
+	p := newPatient(t, managedCluster("True", 60), lease())
+	p.awaitBeat("at the start")
+	p.awaitTimer()
+	p.busy.Store(true)
+	p.clock.Step(75 * time.Second)
+	p.tried()
+	for range 10 { // the waits have grown
+		p.awaitTimer()
+		p.clock.Step(60 * time.Second)
+	}
+	p.awaitTimer()
+	p.busy.Store(false)
+	p.reopen()
+	p.awaitBeat("when the watch is open again")
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,6 +60,12 @@ type Pool struct {
 	// Running is how many requests of all its flows run at a time. The rest wait for their
 	// turn, in order. Those that wait for too long are asked to come back later.
 	Running int
+	// Patience is how long a request waits. It is shorter than the time after which the
+	// clients give up, so that who gets its turn can still use it.
+	Patience time.Duration
+	// After is the name of a pool whose requests are more urgent: while one of them waits,
+	// this pool takes in only as many requests as are a quarter of Running.
+	After string
 }
 
 // Refuse answers a request as the API server does.

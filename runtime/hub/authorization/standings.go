@@ -401,17 +401,28 @@ func (g *Agents) FlowOf(u user.Info) extension.Flow {
 	}
 	flow := extension.Flow{
 		Name: owner.String(), Reads: userReads(), Writes: userWrites, Watches: userWatches, Bytes: userBytes,
-		Pool: extension.Pool{Name: "users", Running: running()},
+		Pool: extension.Pool{Name: "users", Running: running(), Patience: patience},
 	}
 	flow.Leases = flow.Pool
-	if owner.Class != budget.OfUser {
-		flow.Pool.Name, flow.Leases.Name = "agents", "heartbeats" // also of those that are to become agents
+	if owner.Class != budget.OfUser { // also of those that are to become agents
+		flow.Leases.Name, flow.Leases.Patience = heartbeats, heartbeatPatience
+		flow.Pool.Name, flow.Pool.After = "agents", heartbeats
 	}
 	if owner.Class == budget.OfCluster {
 		flow.Reads, flow.Writes, flow.Watches, flow.Bytes = agentReads(), agentWrites, agentWatches, agentBytes
 	}
 	return flow
 }
+
+const (
+	// patience is how long a request waits for the processors. The server gives it up after
+	// a minute, and what it does after that is for nobody.
+	patience = 30 * time.Second
+	// heartbeats is the pool of heartbeats. Agents give one up after 15 seconds: after
+	// heartbeatPatience there is time to carry it out, or to come again.
+	heartbeats        = "heartbeats"
+	heartbeatPatience = 5 * time.Second
+)
 
 // running is how many requests of all agents, of all users, and heartbeats run at a time: a
 // write takes some 10 ms of a processor, and waits about as long for the disk.
