@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,35 +55,16 @@ func TestWatchesGoOnAfterARestart(t *testing.T) {
 		t.Helper()
 		note(of("default").Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))
 	}
-	configMaps := func() dynamic.ResourceInterface {
-		return c.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace("kube-public")
-	}
 	create("default", "a", map[string]string{"x": "y"})
 	create("kube-system", "other", nil)
 	create("default", "b", nil)
 	patch("a", `{"spec":{"size":1}}`)
 	patch("a", `{"metadata":{"labels":null}}`)
 	testkit.Must(t, of("default").Delete(t.Context(), "b", metav1.DeleteOptions{}))
-	published := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "published"},
-	}}
-	published, err := configMaps().Create(t.Context(), published, metav1.CreateOptions{})
-	testkit.Must(t, err)
-	_, err = configMaps().Patch(
-		t.Context(), "published", types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{})
-	testkit.Must(t, err)
 	stop()
 
 	c, stop = client()
 	defer stop()
-	w, err := configMaps().Watch(t.Context(), metav1.ListOptions{
-		FieldSelector: "metadata.name=published", ResourceVersion: published.GetResourceVersion(),
-	})
-	testkit.Must(t, err)
-	defer w.Stop()
-	if e := <-w.ResultChan(); e.Type != watch.Modified {
-		t.Errorf("a watch of a config map goes on with %s %v", e.Type, e.Object)
-	}
 	patch("a", `{"metadata":{"labels":{"x":"z"}}}`)
 	for name, tc := range map[string]struct {
 		namespace, selector, from, want string

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,9 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watchedKinds opens the stores of those built-in kinds that a fleet's agents watch, so that
-// their watches go on after a restart: of config maps, and of the kinds in selectedBy, whose
-// objects are found by the value of a label.
+// watchedKinds opens the stores of those built-in kinds that a fleet's agents watch: their
+// objects are found by the value of a label, and the watches go on after a restart.
 type watchedKinds struct {
 	generic.RESTOptionsGetter
 	raw        *rawStores
@@ -32,7 +30,7 @@ func (g watchedKinds) GetRESTOptions(
 ) (generic.RESTOptions, error) {
 	o, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
 	label, selected := g.selectedBy[resource]
-	if err != nil || !selected && resource != corev1.Resource("configmaps") {
+	if err != nil || !selected {
 		return o, err
 	}
 	o.Decorator = func(
@@ -40,15 +38,10 @@ func (g watchedKinds) GetRESTOptions(
 		newObject, newList func() runtime.Object,
 		attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		if selected {
-			trigger, indexers = indexedBy(label, trigger, indexers)
-		}
+		trigger, indexers = indexedBy(label, trigger, indexers)
 		as := func(s storage.Interface) storage.Interface { return s }
 		opened, destroy, err := openCached(g.raw, config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
-		if selected { // without streamed, which writes built-in kinds of the core group only
-			return selectedStore{opened, label}, destroy, err
-		}
-		return streamed{opened}, destroy, err
+		return selectedStore{opened, label}, destroy, err
 	}
 	return o, nil
 }

@@ -142,7 +142,7 @@ func (s *stream) write(w http.ResponseWriter) {
 	if !ok {
 		return
 	}
-	in, events, written := s.header.Get("Content-Type"), s.watch.ResultChan(), &counter{Writer: w}
+	events, written := s.watch.ResultChan(), &counter{Writer: w}
 	kind := []string{s.info.APIGroup, s.info.APIVersion, s.info.Resource}
 	count, sizes := metrics.WatchEvents.WithLabelValues(kind...), metrics.WatchEventsSizes.WithLabelValues(kind...)
 	for {
@@ -156,7 +156,7 @@ func (s *stream) write(w http.ResponseWriter) {
 			if !ok {
 				return
 			}
-			if err := writeEvent(written, in, e); err != nil {
+			if err := writeEvent(written, e); err != nil {
 				if s.ctx.Err() == nil { // the client is there
 					utilruntime.HandleErrorWithContext(s.ctx, err, "Failed to write an event of a watch")
 				}
@@ -183,7 +183,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return c.Writer.Write(p)
 }
 
-// streamed is a store whose watches go on in streamWatches.
+// streamed is a store of custom resources whose watches go on in streamWatches.
 type streamed struct{ storage.Interface }
 
 // Watch implements storage.Interface.
@@ -250,8 +250,7 @@ type openedWatch struct {
 // ResultChan implements watch.Interface. The handlers ask for it when they have begun the
 // answer.
 func (w *openedWatch) ResultChan() <-chan watch.Event {
-	in := w.stream.header.Get("Content-Type")
-	if in != runtime.ContentTypeJSON && in != protobufStream {
+	if w.stream.header.Get("Content-Type") != runtime.ContentTypeJSON {
 		return w.Interface.ResultChan()
 	}
 	beginning := make(chan watch.Event)

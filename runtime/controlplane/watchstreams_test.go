@@ -10,11 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -186,33 +183,4 @@ func TestWatchesGoOnOutsideOfTheHandlers(t *testing.T) {
 	(*w.end.Load())()
 	expect(ending, "end <nil>")
 	w.count(t, 1, 4)
-
-	// Of the built-in kinds, config maps, also in protobuf.
-	path = "/api/v1/namespaces/default/configmaps?watch=true"
-	kept := w.open(t, path, "application/json")
-	config := rest.CopyConfig(w.config)
-	config.ContentType = runtime.ContentTypeProtobuf
-	binary, err := clientFor(t, config).CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
-	testkit.Must(t, err)
-	defer binary.Stop()
-	w.count(t, 1, 6)
-	_, err = clientFor(t, config).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "c"}, Data: map[string]string{"a": "b"},
-	}, metav1.CreateOptions{})
-	testkit.Must(t, err)
-	for got := ""; got != "ADDED/v1/ConfigMap/c"; {
-		if got = kept.next(t); !strings.HasPrefix(got, "ADDED/v1/ConfigMap/") {
-			t.Fatalf("got %s", got)
-		}
-	}
-	for {
-		e, ok := <-binary.ResultChan()
-		c, isConfigMap := e.Object.(*corev1.ConfigMap)
-		if !ok || e.Type != watch.Added || !isConfigMap {
-			t.Fatalf("got %s %v", e.Type, e.Object)
-		}
-		if c.Name == "c" && c.Data["a"] == "b" {
-			break
-		}
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -19,7 +18,7 @@ var eventBuffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
 
 // writeEvent writes an event as the API server does. One that several watches get is encoded
 // once for all of them.
-func writeEvent(w io.Writer, in string, e watch.Event) error {
+func writeEvent(w io.Writer, e watch.Event) error {
 	write := func(o runtime.Object, w io.Writer) error {
 		b, ok := eventBuffers.Get().(*bytes.Buffer)
 		if !ok {
@@ -27,29 +26,24 @@ func writeEvent(w io.Writer, in string, e watch.Event) error {
 		}
 		defer eventBuffers.Put(b)
 		b.Reset()
-		encode := encodeJSON
-		if in == protobufStream {
-			encode = encodeProtobuf
-		}
-		if err := encode(b, e.Type, o); err != nil {
+		if err := encodeEvent(b, e.Type, o); err != nil {
 			return fmt.Errorf("encode an event of a watch: %w", err)
 		}
 		_, err := w.Write(b.Bytes())
 		return err
 	}
 	if o, ok := e.Object.(runtime.CacheableObject); ok {
-		return o.CacheEncode(runtime.Identifier("muster "+in+" "+string(e.Type)), write, w)
+		return o.CacheEncode(runtime.Identifier("muster "+string(e.Type)), write, w)
 	}
 	return write(e.Object, w)
 }
 
-// builtIn encodes objects of the core group, which the server has in a form of its own, and
-// the statuses of errors.
-var builtIn = legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)
+// statuses encodes why a watch ends.
+var statuses = legacyscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)
 
-// encodeJSON writes an event as a line.
-func encodeJSON(b *bytes.Buffer, kind watch.EventType, o runtime.Object) error {
-	encoder := builtIn
+// encodeEvent writes an event as a line of JSON.
+func encodeEvent(b *bytes.Buffer, kind watch.EventType, o runtime.Object) error {
+	encoder := statuses
 	if _, ok := o.(runtime.Unstructured); ok {
 		encoder = unstructured.UnstructuredJSONScheme
 	}
@@ -60,22 +54,4 @@ func encodeJSON(b *bytes.Buffer, kind watch.EventType, o runtime.Object) error {
 	b.Truncate(len(bytes.TrimRight(b.Bytes(), "\n")))
 	b.WriteString("}\n")
 	return nil
-}
-
-// protobufStream is the media type of a watch in protobuf, and protobuf how it is written.
-const protobufStream = runtime.ContentTypeProtobuf + ";stream=watch"
-
-var protobuf, _ = runtime.SerializerInfoForMediaType(
-	legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
-
-// encodeProtobuf writes an event of the core group as a frame.
-func encodeProtobuf(b *bytes.Buffer, kind watch.EventType, o runtime.Object) error {
-	object, err := runtime.Encode(
-		legacyscheme.Codecs.EncoderForVersion(protobuf.Serializer, corev1.SchemeGroupVersion), o)
-	if err != nil {
-		return err
-	}
-	event := &metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: object}}
-	return legacyscheme.Codecs.EncoderForVersion(protobuf.StreamSerializer.Serializer, corev1.SchemeGroupVersion).
-		Encode(event, protobuf.StreamSerializer.Framer.NewFrameWriter(b))
 }

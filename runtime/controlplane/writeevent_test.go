@@ -5,11 +5,9 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/kubernetes/pkg/apis/core"
 )
 
 func TestEventsAreLinesOfJSON(t *testing.T) {
@@ -24,10 +22,6 @@ func TestEventsAreLinesOfJSON(t *testing.T) {
 			&unstructured.Unstructured{Object: map[string]any{"apiVersion": "e/v1", "kind": "E", "s": "<\n>"}},
 			`{"type":"ADDED","object":{"apiVersion":"e/v1","kind":"E","s":"\u003c\n\u003e"}}`,
 		},
-		"a built-in kind, which the server knows in a form of its own": {
-			watch.Bookmark, &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}},
-			`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"7"}}}`,
-		},
 		"an error": {
 			watch.Error, &expired,
 			`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
@@ -35,7 +29,7 @@ func TestEventsAreLinesOfJSON(t *testing.T) {
 		},
 	} {
 		var b bytes.Buffer
-		if err := writeEvent(&b, runtime.ContentTypeJSON, watch.Event{Type: tc.kind, Object: tc.object}); err != nil {
+		if err := writeEvent(&b, watch.Event{Type: tc.kind, Object: tc.object}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := b.String(); got != tc.want+"\n" {
