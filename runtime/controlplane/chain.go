@@ -182,7 +182,8 @@ func buildGeneric(
 		generic.Authentication.Authenticator = ownUsers{generic.Authentication.Authenticator}
 	}
 	generic.Authentication.Authenticator = issued{generic.Authentication.Authenticator}
-	generic.RESTOptionsGetter = watchedKinds{sealedGetter{raw.of(generic.RESTOptionsGetter), sealing}, raw, o.SelectedBy}
+	encrypted := sealedGetter{raw.of(generic.RESTOptionsGetter), sealing}
+	generic.RESTOptionsGetter = watchedKinds{encrypted, raw, o.SelectedBy}
 	if generic.Authentication.RequestHeaderConfig == nil { // no front proxy, whose users are others in each request
 		generic.Authentication.Authenticator = &verified{Request: generic.Authentication.Authenticator, options: s.Authentication.ClientCert.CAContentProvider.VerifyOptions}
 	}

@@ -40,7 +40,8 @@ func (g watchedKinds) GetRESTOptions(
 	) (storage.Interface, factory.DestroyFunc, error) {
 		trigger, indexers = indexedBy(label, trigger, indexers)
 		as := func(s storage.Interface) storage.Interface { return s }
-		opened, destroy, err := openCached(g.raw, config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
+		opened, destroy, err := openCached(
+			g.raw, config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
 		return selectedStore{opened, label}, destroy, err
 	}
 	return o, nil

@@ -27,8 +27,9 @@ func Registration() crud.Declared {
 		Type: "cluster_registration", Noun: "the registration of managed cluster",
 		Empty: &clusterv1.ManagedCluster{}, Sole: true,
 		Description: "Waits until a cluster has joined the hub (`" + cluster.ConditionJoined + "`) and is available " +
-			"(`" + cluster.ConditionAvailable + "`), so that placements may select it. It creates nothing and destroys nothing. Let everything depend " +
-			"on it that needs a running cluster, such as manifest works with `wait`.\n\n" +
+			"(`" + cluster.ConditionAvailable + "`), so that placements may select it. It creates nothing and " +
+			"destroys nothing. Let everything depend on it that needs a running cluster, such as manifest works " +
+			"with `wait`.\n\n" +
 			"The wait is a resource of its own on purpose: when it times out, the next apply waits again, and " +
 			"neither the cluster's record nor its agent is touched. A cluster that later becomes unavailable does " +
 			"not change the plan; look at the data source `muster_managed_cluster` for its present state.",

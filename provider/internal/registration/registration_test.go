@@ -39,14 +39,17 @@ func TestDescribeRegistration(t *testing.T) {
 			clusterv1.ManagedCluster{
 				ObjectMeta: metav1.ObjectMeta{Name: "c1"},
 				Spec: clusterv1.ManagedClusterSpec{
-					HubAcceptsClient: &yes,
-					Taints:           []clusterv1.Taint{{Key: cluster.UnreachableTaint, Effect: clusterv1.TaintEffectNoSelect}},
+					HubAcceptsClient: &yes, Taints: []clusterv1.Taint{{Key: cluster.UnreachableTaint}},
 				},
 				Status: clusterv1.ManagedClusterStatus{Conditions: []metav1.Condition{
-					condition(cluster.ConditionJoined, "True", "in"), condition(cluster.ConditionAvailable, "True", "well"),
+					condition(cluster.ConditionJoined, "True", "in"),
+					condition(cluster.ConditionAvailable, "True", "well"),
 				}},
 			},
-			[]string{"is available", "not removed its taint " + cluster.UnreachableTaint, "kubectl get managedcluster c1 -o yaml"},
+			[]string{
+				"is available", "not removed its taint " + cluster.UnreachableTaint,
+				"kubectl get managedcluster c1 -o yaml",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +99,8 @@ func TestARegistrationWaitsForPlacements(t *testing.T) {
 	object.Spec.Taints = []clusterv1.Taint{own, {Key: cluster.UnreachableTaint, Effect: clusterv1.TaintEffectNoSelect}}
 	lacks(3)
 	for _, condition := range []string{cluster.ConditionJoined, cluster.ConditionAvailable} {
-		object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue})
+		object.Status.Conditions = append(object.Status.Conditions,
+			metav1.Condition{Type: condition, Status: metav1.ConditionTrue})
 	}
 	lacks(1)
 	object.Spec.Taints = []clusterv1.Taint{own}

@@ -91,7 +91,8 @@ func newPatient(t *testing.T, mc *clusterv1.ManagedCluster, objects ...client.Ob
 		}
 		watches = nil
 	}
-	hub, open := fakewatch.Client(fake.NewClientBuilder().WithScheme(api.Scheme()).WithObjects(mc).WithObjects(objects...).WithStatusSubresource(mc).Build())
+	hub, open := fakewatch.Client(fake.NewClientBuilder().WithScheme(api.Scheme()).
+		WithObjects(mc).WithObjects(objects...).WithStatusSubresource(mc).Build())
 	p.hub = interceptor.NewClient(hub, interceptor.Funcs{
 		Watch: func(
 			ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption,

@@ -162,7 +162,8 @@ func (g *Agents) Run(ctx context.Context, config *rest.Config) error {
 		},
 		{
 			&corev1.ConfigMapList{}, []client.ListOption{
-				client.InNamespace(metav1.NamespacePublic), client.MatchingFields{"metadata.name": hubinfo.EndpointsName},
+				client.InNamespace(metav1.NamespacePublic),
+				client.MatchingFields{"metadata.name": hubinfo.EndpointsName},
 			},
 			&corev1.ConfigMap{}, g.endpointsFeed(),
 		},

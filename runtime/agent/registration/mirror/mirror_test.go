@@ -183,8 +183,11 @@ func TestIncludeDoesNotReplaceWhatTheServerShowed(t *testing.T) {
 func TestOpenedWatchesAreTold(t *testing.T) {
 	var watches []*watch.FakeWatcher
 	var mu sync.Mutex
-	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node("a")).Build(), interceptor.Funcs{
-		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+	server := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node("a")).Build()
+	c := interceptor.NewClient(server, interceptor.Funcs{
+		Watch: func(
+			context.Context, client.WithWatch, client.ObjectList, ...client.ListOption,
+		) (watch.Interface, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(watches) == 1 {
