@@ -64,6 +64,35 @@ func (r *rawStores) open(
 	}, nil
 }
 
+// uncached implements generic.StorageDecorator.
+func (r *rawStores) uncached(
+	config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error),
+	newObject, newList func() runtime.Object, _ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
+) (storage.Interface, factory.DestroyFunc, error) {
+	return r.open(config, newObject, newList, prefix)
+}
+
+// cached opens stores behind watch caches, of which it serves what as makes of them. index,
+// if set, adds to the indexes of a cache.
+func (r *rawStores) cached(index indexing, as func(resumedWatches) storage.Interface) generic.StorageDecorator {
+	return func(
+		config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
+		newObject, newList func() runtime.Object,
+		attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		if index != nil {
+			trigger, indexers = index(trigger, indexers)
+		}
+		itself := func(s storage.Interface) storage.Interface { return s }
+		opened, destroy, err := openCached(
+			r, config, itself, prefix, key, newObject, newList, attributes, trigger, indexers)
+		return as(opened), destroy, err
+	}
+}
+
+// indexing adds to the indexes of a watch cache.
+type indexing func(storage.IndexerFuncs, *cache.Indexers) (storage.IndexerFuncs, *cache.Indexers)
+
 // compacting is the compactor of all stores.
 func (r *rawStores) compacting(config *storagebackend.ConfigForResource) etcd3.Compactor {
 	r.mu.Lock()
@@ -105,18 +134,10 @@ func (g memberStores) GetRESTOptions(
 	if err != nil {
 		return o, err
 	}
-	o.Decorator = func(
-		config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
-		newObject, newList func() runtime.Object,
-		attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		if resource.Resource == "events" { // which Kubernetes does not cache
-			return g.raw.open(config, newObject, newList, prefix)
-		}
-		as := func(s storage.Interface) storage.Interface { return s }
-		opened, destroy, err := openCached(
-			g.raw, config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
-		return opened.Interface, destroy, err
+	if resource.Resource == "events" { // which Kubernetes does not cache
+		o.Decorator = g.raw.uncached
+	} else {
+		o.Decorator = g.raw.cached(nil, func(s resumedWatches) storage.Interface { return s.Interface })
 	}
 	return o, nil
 }

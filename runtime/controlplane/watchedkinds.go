@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -33,17 +31,10 @@ func (g watchedKinds) GetRESTOptions(
 	if err != nil || !selected {
 		return o, err
 	}
-	o.Decorator = func(
-		config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
-		newObject, newList func() runtime.Object,
-		attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		trigger, indexers = indexedBy(label, trigger, indexers)
-		as := func(s storage.Interface) storage.Interface { return s }
-		opened, destroy, err := openCached(
-			g.raw, config, as, prefix, key, newObject, newList, attributes, trigger, indexers)
-		return selectedStore{opened, label}, destroy, err
+	index := func(t storage.IndexerFuncs, i *cache.Indexers) (storage.IndexerFuncs, *cache.Indexers) {
+		return indexedBy(label, t, i)
 	}
+	o.Decorator = g.raw.cached(index, func(s resumedWatches) storage.Interface { return selectedStore{s, label} })
 	return o, nil
 }
 
