@@ -179,8 +179,8 @@ func TestIncludeDoesNotReplaceWhatTheServerShowed(t *testing.T) {
 	}
 }
 
-// An open watch is told of each time, and only once the server shows it.
-func TestOpenedWatchesAreTold(t *testing.T) {
+// Each opened watch is reported, and one that the server refuses is not.
+func TestOpenedWatchesAreReported(t *testing.T) {
 	var watches []*watch.FakeWatcher
 	var mu sync.Mutex
 	server := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node("a")).Build()
