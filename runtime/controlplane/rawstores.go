@@ -13,13 +13,14 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/kubeapiserver"
 	"k8s.io/utils/clock"
 
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/etcd"
 )
 
-// rawStores opens the stores of resources, without watch caches. An external etcd is asked
-// as Kubernetes does, by a connection for each resource; the one in this process is called.
+// rawStores opens the stores of resources. An external etcd is asked as Kubernetes does, by a
+// connection for each resource; the one in this process is called.
 type rawStores struct {
 	member *etcd.Server // nil for an external etcd
 
@@ -33,7 +34,7 @@ type compactor interface {
 	Stop()
 }
 
-// open opens the store of a resource.
+// open opens the store of a resource, without a watch cache.
 func (r *rawStores) open(
 	config *storagebackend.ConfigForResource, newObject, newList func() runtime.Object, prefix string,
 ) (storage.Interface, factory.DestroyFunc, error) {
@@ -72,9 +73,9 @@ func (r *rawStores) uncached(
 	return r.open(config, newObject, newList, prefix)
 }
 
-// cached opens stores behind watch caches, of which it serves what as makes of them. index,
-// if set, adds to the indexes of a cache.
-func (r *rawStores) cached(index indexing, as func(resumedWatches) storage.Interface) generic.StorageDecorator {
+// cached returns a decorator that opens stores behind watch caches. index, if set, adds to the
+// indexes of a cache, and wrap returns the store that is served.
+func (r *rawStores) cached(index indexing, wrap func(resumedWatches) storage.Interface) generic.StorageDecorator {
 	return func(
 		config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
 		newObject, newList func() runtime.Object,
@@ -86,7 +87,7 @@ func (r *rawStores) cached(index indexing, as func(resumedWatches) storage.Inter
 		itself := func(s storage.Interface) storage.Interface { return s }
 		opened, destroy, err := openCached(
 			r, config, itself, prefix, key, newObject, newList, attributes, trigger, indexers)
-		return as(opened), destroy, err
+		return wrap(opened), destroy, err
 	}
 }
 
@@ -134,7 +135,7 @@ func (g memberStores) GetRESTOptions(
 	if err != nil {
 		return o, err
 	}
-	if resource.Resource == "events" { // which Kubernetes does not cache
+	if size, set := kubeapiserver.DefaultWatchCacheSizes()[resource]; set && size == 0 { // events
 		o.Decorator = g.raw.uncached
 	} else {
 		o.Decorator = g.raw.cached(nil, func(s resumedWatches) storage.Interface { return s.Interface })

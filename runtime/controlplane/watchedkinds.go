@@ -31,18 +31,15 @@ func (g watchedKinds) GetRESTOptions(
 	if err != nil || !selected {
 		return o, err
 	}
-	index := func(t storage.IndexerFuncs, i *cache.Indexers) (storage.IndexerFuncs, *cache.Indexers) {
-		return indexedBy(label, t, i)
-	}
-	o.Decorator = g.raw.cached(index, func(s resumedWatches) storage.Interface { return selectedStore{s, label} })
+	o.Decorator = g.raw.cached(indexedBy(label), func(s resumedWatches) storage.Interface {
+		return selectedStore{s, label}
+	})
 	return o, nil
 }
 
 // indexedBy has a watch cache find objects by the value of a label, and send their events to
 // those watches alone that select the value, or all objects.
-func indexedBy(
-	label string, trigger storage.IndexerFuncs, indexers *cache.Indexers,
-) (storage.IndexerFuncs, *cache.Indexers) {
+func indexedBy(label string) indexing {
 	value := func(o runtime.Object) string {
 		m, err := meta.Accessor(o)
 		if err != nil {
@@ -50,20 +47,22 @@ func indexedBy(
 		}
 		return m.GetLabels()[label]
 	}
-	triggers, all := storage.IndexerFuncs{storage.LabelIndex(label): value}, cache.Indexers{
-		storage.LabelIndex(label): func(o any) ([]string, error) {
-			object, ok := o.(runtime.Object)
-			if !ok {
-				return nil, fmt.Errorf("a %T has no labels", o)
-			}
-			return []string{value(object)}, nil
-		},
+	return func(trigger storage.IndexerFuncs, indexers *cache.Indexers) (storage.IndexerFuncs, *cache.Indexers) {
+		triggers, all := storage.IndexerFuncs{storage.LabelIndex(label): value}, cache.Indexers{
+			storage.LabelIndex(label): func(o any) ([]string, error) {
+				object, ok := o.(runtime.Object)
+				if !ok {
+					return nil, fmt.Errorf("a %T has no labels", o)
+				}
+				return []string{value(object)}, nil
+			},
+		}
+		maps.Copy(triggers, trigger)
+		if indexers != nil {
+			maps.Copy(all, *indexers)
+		}
+		return triggers, &all
 	}
-	maps.Copy(triggers, trigger)
-	if indexers != nil {
-		maps.Copy(all, *indexers)
-	}
-	return triggers, &all
 }
 
 // selectedStore is a store whose watch cache is indexedBy a label.

@@ -53,7 +53,7 @@ type heart struct {
 	clock       clock.Clock
 	log         *slog.Logger
 	beat        func() // is called after each renewal
-	// lease is as the hub returned it last. Nothing else writes it, so that
+	// lease is as the hub returned it last. Hardly anything else writes it, so that
 	// there is mostly no need to read it again.
 	lease *coordinationv1.Lease
 	// period is the present one, 0 for none, and due the time of the next beat.
@@ -114,7 +114,7 @@ func (h *heart) renewLease(ctx context.Context, period time.Duration) time.Durat
 		h.log.Debug("cannot renew the lease on the hub, trying again", "err", err)
 	}
 	if h.failing == nil {
-		// A hub that has too much to do gets no more requests by that.
+		// A hub that has too much to do is asked less and less often.
 		policy := retry.Restart(min(period, time.Minute))
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsConflict(err) {
 			// The hub makes the lease only when it has accepted the cluster, a
@@ -140,12 +140,11 @@ func (h *heart) renew(ctx context.Context) error {
 	// A hub that has too much to do is not asked for more than the renewal. Where that has
 	// arrived and its answer has not, the next one is a conflict.
 	h.lease = lease
-	switch {
-	case apierrors.IsConflict(err):
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		h.lease = nil
+	}
+	if apierrors.IsConflict(err) {
 		return fmt.Errorf("renew the lease, which something else has changed: %w", err)
-	case apierrors.IsNotFound(err):
-		h.lease = nil
 	}
 	if err != nil {
 		return fmt.Errorf("renew the lease %s/%s: %w", h.clusterName, cluster.LeaseName, err)

@@ -10,6 +10,7 @@
 //     accepted. A reflector waits for up to 30 seconds, and can't be woken.
 //   - A refused connection must be reported. A reflector that watches keeps it to
 //     itself and tries again.
+//   - It reads where the hub is each time that a watch is open again (OnOpen).
 //   - Its waits follow a fake clock in tests. A reflector in a cache does not.
 package mirror
 
