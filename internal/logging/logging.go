@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -36,7 +38,7 @@ func CheckVerbosity(verbosity int) error {
 // stops, and what libraries complain about then is expected.
 //
 // At verbosity 0 the log holds what the program itself says and the errors of
-// the code inside it. From 1 on it holds what Kubernetes calls information and
+// the code inside it, of each message a few at a time. From 1 on it holds what Kubernetes calls information and
 // warnings, and more with each number, up to MaxVerbosity; a greater one counts
 // as that.
 func Setup(ctx context.Context, w io.Writer, verbosity int, json bool) *slog.Logger {
@@ -50,7 +52,7 @@ func Setup(ctx context.Context, w io.Writer, verbosity int, json bool) *slog.Log
 	if json {
 		handler = slog.NewJSONHandler(w, options)
 	}
-	log := slog.New(programHandler{handler, ctx.Done()})
+	log := slog.New(programHandler{handler, ctx.Done(), &repeats{}})
 	slog.SetDefault(log)
 
 	library := Library(log)
@@ -65,9 +67,9 @@ func Setup(ctx context.Context, w io.Writer, verbosity int, json bool) *slog.Log
 // Library returns log for libraries that want a logr.Logger. What they call
 // information is written from verbosity 1 on.
 func Library(log *slog.Logger) logr.Logger {
-	h := libraryHandler{next: log.Handler()}
+	h := libraryHandler{next: log.Handler(), repeats: &repeats{}}
 	if program, ok := h.next.(programHandler); ok {
-		h.stopping = program.stopping
+		h.stopping, h.repeats = program.stopping, program.repeats
 	}
 	return logr.FromSlogHandler(h)
 }
@@ -100,18 +102,19 @@ func levelName(_ []string, a slog.Attr) slog.Attr {
 }
 
 // programHandler is the handler of the program's logger. It is there for Library
-// to learn when the program stops.
+// to learn when the program stops, and which errors have been written.
 type programHandler struct {
 	slog.Handler
 	stopping <-chan struct{}
+	repeats  *repeats
 }
 
 func (h programHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return programHandler{h.Handler.WithAttrs(attrs), h.stopping}
+	return programHandler{h.Handler.WithAttrs(attrs), h.stopping, h.repeats}
 }
 
 func (h programHandler) WithGroup(name string) slog.Handler {
-	return programHandler{h.Handler.WithGroup(name), h.stopping}
+	return programHandler{h.Handler.WithGroup(name), h.stopping, h.repeats}
 }
 
 // libraryHandler takes what libraries log one level down: what is information
@@ -120,6 +123,7 @@ type libraryHandler struct {
 	next slog.Handler
 	// stopping is closed when the program stops; nil if that is not known.
 	stopping <-chan struct{}
+	repeats  *repeats
 }
 
 func (h libraryHandler) Enabled(ctx context.Context, level slog.Level) bool {
@@ -134,15 +138,61 @@ func (h libraryHandler) Handle(ctx context.Context, r slog.Record) error {
 			return nil
 		}
 	}
+	if r.Level < slog.LevelError {
+		return h.next.Handle(ctx, r)
+	}
+	n, leftOut := h.repeats.count(r.Message, r.Time)
+	if n > mostRepeats {
+		return nil
+	}
+	r = r.Clone()
+	if leftOut > 0 {
+		r.AddAttrs(slog.Int("leftOutBefore", leftOut))
+	}
+	if n == mostRepeats {
+		r.AddAttrs(slog.Duration("nextAfter", repeatsWindow))
+	}
 	return h.next.Handle(ctx, r)
 }
 
+// An overloaded control plane has an error for each request that it can't serve in time.
+// Written one by one they would make it slower still, and the program stands still when
+// nobody reads them as fast as they come. So of the errors that libraries write with the
+// same message, mostRepeats are written in repeatsWindow.
+const (
+	mostRepeats   = 20
+	repeatsWindow = 10 * time.Second
+)
+
+// repeats counts errors by their message. It is safe for concurrent use.
+type repeats struct {
+	mu           sync.Mutex
+	since        time.Time // when the window began
+	seen, before map[string]int
+}
+
+// count counts an error of that time. n is how many of that message there have been in
+// the window, and leftOut how many of the window before were not written: it is given
+// with the first one, once.
+func (c *repeats) count(message string, at time.Time) (n, leftOut int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen == nil || at.Sub(c.since) >= repeatsWindow {
+		c.since, c.before, c.seen = at, c.seen, map[string]int{}
+	}
+	c.seen[message]++
+	if c.seen[message] == 1 {
+		leftOut = max(0, c.before[message]-mostRepeats)
+	}
+	return c.seen[message], leftOut
+}
+
 func (h libraryHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return libraryHandler{h.next.WithAttrs(attrs), h.stopping}
+	return libraryHandler{h.next.WithAttrs(attrs), h.stopping, h.repeats}
 }
 
 func (h libraryHandler) WithGroup(name string) slog.Handler {
-	return libraryHandler{h.next.WithGroup(name), h.stopping}
+	return libraryHandler{h.next.WithGroup(name), h.stopping, h.repeats}
 }
 
 func demote(level slog.Level) slog.Level {

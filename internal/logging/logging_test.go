@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
@@ -140,5 +141,41 @@ func TestContextHandsTheLoggersAttributesToLibraries(t *testing.T) {
 	klog.FromContext(NewContext(t.Context(), log)).Info("Watch closed")
 	if got := out.String(); !strings.Contains(got, "cluster=paris") || !strings.Contains(got, "level=DEBUG") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Errors with the same message are written a few at a time, and others as they come.
+func TestRepeatedErrorsAreLimited(t *testing.T) {
+	var out bytes.Buffer
+	h := libraryHandler{next: slog.NewTextHandler(&out, nil), repeats: &repeats{}}.
+		WithAttrs([]slog.Attr{slog.String("controller", "one")})
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	write := func(after time.Duration, level slog.Level, message string, times int) []string {
+		t.Helper()
+		out.Reset()
+		for range times {
+			if err := h.Handle(t.Context(), slog.NewRecord(start.Add(after), level, message, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return strings.Split(strings.TrimSpace(out.String()), "\n")
+	}
+
+	lines := write(0, slog.LevelError, "request timed out", 1000)
+	if len(lines) != mostRepeats {
+		t.Errorf("%d of 1000 errors are written, want %d", len(lines), mostRepeats)
+	}
+	if last := lines[len(lines)-1]; !strings.Contains(last, "nextAfter="+repeatsWindow.String()) {
+		t.Errorf("the last one does not say that others are left out: %s", last)
+	}
+	if lines := write(time.Second, slog.LevelError, "disk full", 1); !strings.Contains(lines[0], "disk full") {
+		t.Errorf("another error is not written: %q", lines)
+	}
+	lines = write(repeatsWindow, slog.LevelError, "request timed out", 2)
+	if len(lines) != 2 || !strings.Contains(lines[0], "leftOutBefore=980") || strings.Contains(lines[1], "leftOut") {
+		t.Errorf("after the window only the first is to say that 980 were left out:\n%s", strings.Join(lines, "\n"))
+	}
+	if lines := write(2*repeatsWindow, slog.LevelError, "disk full", 1); strings.Contains(lines[0], "leftOut") {
+		t.Errorf("none of that message was left out: %s", lines[0])
 	}
 }

@@ -47,7 +47,7 @@ const (
 	joining = 50
 	// agentsShare is the part of the machine's memory that the simulated agents may take
 	// before they collect their garbage at once.
-	agentsShare = 0.6
+	agentsShare = 0.68
 )
 
 // sizes are how large a simulated fleet is, and what is done to it.
