@@ -13,12 +13,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/restmapper"
+	"github.com/muster-fleet/terraform-provider-muster/internal/retry"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
@@ -88,11 +91,15 @@ func (s *simulation) join(ctx context.Context, m *measured) error {
 		joins.Go(func() error {
 			mc := acceptedCluster(one.name, int32(s.lease.Seconds())) //nolint:gosec // no lease is as long
 			mc.Labels = one.labels
-			if err := s.hub.client.Create(waiting, mc); err != nil {
+			tries, err := s.create(waiting, mc)
+			if err != nil {
 				return err
 			}
 			begin := time.Now()
 			s.start(ctx, one)
+			mu.Lock()
+			m.values["creations tried again"] += float64(tries - 1)
+			mu.Unlock()
 			select {
 			case at := <-one.joined:
 				mu.Lock()
@@ -109,6 +116,25 @@ func (s *simulation) join(ctx context.Context, m *measured) error {
 		return fmt.Errorf("%d of %d clusters have joined: %w", len(m.attempts), s.clusters, err)
 	}
 	return nil
+}
+
+// create creates an object, again where the hub is too busy to say whether it has. It
+// returns how often it has tried.
+func (s *simulation) create(ctx context.Context, o client.Object) (tries int, err error) {
+	bounded, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	err = retry.Until(bounded, clock.RealClock{}, retry.Restart(10*time.Second), func(ctx context.Context) error {
+		tries++
+		err := s.hub.client.Create(ctx, o)
+		if tries > 1 && apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "create %s, try %d: %v\n", o.GetName(), tries, err)
+		}
+		return err
+	})
+	return tries, err
 }
 
 func (s *simulation) allAvailable(ctx context.Context) error {
