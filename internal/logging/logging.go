@@ -142,26 +142,26 @@ func (h libraryHandler) Handle(ctx context.Context, r slog.Record) error {
 		return h.next.Handle(ctx, r)
 	}
 	n, leftOut := h.repeats.count(r.Message, r.Time)
-	if n > mostRepeats {
+	if n > MostRepeats {
 		return nil
 	}
 	r = r.Clone()
 	if leftOut > 0 {
 		r.AddAttrs(slog.Int("leftOutBefore", leftOut))
 	}
-	if n == mostRepeats {
-		r.AddAttrs(slog.Duration("nextAfter", repeatsWindow))
+	if n == MostRepeats {
+		r.AddAttrs(slog.Duration("nextAfter", RepeatsWindow))
 	}
 	return h.next.Handle(ctx, r)
 }
 
 // An overloaded control plane has an error for each request that it can't serve in time.
 // Written one by one they would make it slower still, and the program stands still when
-// nobody reads them as fast as they come. So of the errors that libraries write with the
-// same message, mostRepeats are written in repeatsWindow.
+// nobody reads them as fast as they come. So of what libraries say with the same message,
+// MostRepeats lines are written in RepeatsWindow.
 const (
-	mostRepeats   = 20
-	repeatsWindow = 10 * time.Second
+	MostRepeats   = 20
+	RepeatsWindow = 10 * time.Second
 )
 
 // repeats counts errors by their message. It is safe for concurrent use.
@@ -177,12 +177,12 @@ type repeats struct {
 func (c *repeats) count(message string, at time.Time) (n, leftOut int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.seen == nil || at.Sub(c.since) >= repeatsWindow {
+	if c.seen == nil || at.Sub(c.since) >= RepeatsWindow {
 		c.since, c.before, c.seen = at, c.seen, map[string]int{}
 	}
 	c.seen[message]++
 	if c.seen[message] == 1 {
-		leftOut = max(0, c.before[message]-mostRepeats)
+		leftOut = max(0, c.before[message]-MostRepeats)
 	}
 	return c.seen[message], leftOut
 }

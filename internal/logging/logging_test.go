@@ -162,20 +162,20 @@ func TestRepeatedErrorsAreLimited(t *testing.T) {
 	}
 
 	lines := write(0, slog.LevelError, "request timed out", 1000)
-	if len(lines) != mostRepeats {
-		t.Errorf("%d of 1000 errors are written, want %d", len(lines), mostRepeats)
+	if len(lines) != MostRepeats {
+		t.Errorf("%d of 1000 errors are written, want %d", len(lines), MostRepeats)
 	}
-	if last := lines[len(lines)-1]; !strings.Contains(last, "nextAfter="+repeatsWindow.String()) {
+	if last := lines[len(lines)-1]; !strings.Contains(last, "nextAfter="+RepeatsWindow.String()) {
 		t.Errorf("the last one does not say that others are left out: %s", last)
 	}
 	if lines := write(time.Second, slog.LevelError, "disk full", 1); !strings.Contains(lines[0], "disk full") {
 		t.Errorf("another error is not written: %q", lines)
 	}
-	lines = write(repeatsWindow, slog.LevelError, "request timed out", 2)
+	lines = write(RepeatsWindow, slog.LevelError, "request timed out", 2)
 	if len(lines) != 2 || !strings.Contains(lines[0], "leftOutBefore=980") || strings.Contains(lines[1], "leftOut") {
 		t.Errorf("after the window only the first is to say that 980 were left out:\n%s", strings.Join(lines, "\n"))
 	}
-	if lines := write(2*repeatsWindow, slog.LevelError, "disk full", 1); strings.Contains(lines[0], "leftOut") {
+	if lines := write(2*RepeatsWindow, slog.LevelError, "disk full", 1); strings.Contains(lines[0], "leftOut") {
 		t.Errorf("none of that message was left out: %s", lines[0])
 	}
 }

@@ -139,6 +139,15 @@ func Watch() wait.Backoff {
 	return b
 }
 
+// WatchSeconds is after how many seconds a server is to end a watch: half an hour, with up to
+// as much again, which is what an API server chooses by itself. The five minutes that
+// client-go asks for make a fleet at rest open half as many watches as it renews leases. A
+// dead connection is noticed by its pings.
+func WatchSeconds() *int64 {
+	seconds := int64(wait.Jitter(30*time.Minute, 1).Seconds())
+	return &seconds
+}
+
 // doubling waits twice as long each time, from first up to limit, and adds up
 // to half of it as jitter.
 func doubling(first, limit time.Duration) wait.Backoff {

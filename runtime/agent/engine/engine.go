@@ -80,6 +80,7 @@ func New(o Options) (*Engine, error) {
 	log := logr.FromSlogHandler(o.Log.Handler()).V(4) // what a library calls information
 	o.HubCache.DefaultTransform = cache.TransformStripManagedFields()
 	o.LocalCache.DefaultTransform = cache.TransformStripManagedFields()
+	o.HubCache.NewInformer = newInformer
 	m, err := manager.New(o.config(o.Hub), manager.Options{
 		Scheme:         api.Scheme(),
 		MapperProvider: staticMapper,

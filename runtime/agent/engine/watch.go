@@ -51,7 +51,7 @@ type Watch[T client.Object] struct {
 
 // StartWatch starts a watch that runs until ctx ends, as one of running.
 func StartWatch[T client.Object](ctx context.Context, running *sync.WaitGroup, o WatchOptions[T]) (*Watch[T], error) {
-	w := &Watch[T]{informer: toolscache.NewSharedIndexInformer(o.listWatch(), o.Object, 0, toolscache.Indexers{})}
+	w := &Watch[T]{informer: newInformer(o.listWatch(), o.Object, 0, toolscache.Indexers{})}
 	if err := w.informer.SetTransform(cache.TransformStripManagedFields()); err != nil {
 		return nil, err
 	}

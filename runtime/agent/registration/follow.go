@@ -46,7 +46,7 @@ var errMoved = errors.New("the hub has another endpoint")
 //
 // It has no watch of what the hub publishes: a hub with something new ends the watches of
 // ManagedClusters, and the follower reads each time that its agent's is open again. On a
-// hub that does not, it reads every five to ten minutes by that.
+// hub that does not, it reads once or twice an hour by that.
 type follower struct {
 	*session
 	// published is what the hub publishes; nil if it shows nothing.

@@ -19,7 +19,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/util/waitgroup"
 
 	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
@@ -262,6 +261,6 @@ func config(dir, socket string, f *failures, log *slog.Logger) *embed.Config {
 	// The API server compacts the store by itself, every five minutes.
 	cfg.AutoCompactionMode = embed.CompactorModePeriodic
 	cfg.AutoCompactionRetention = "0"
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(slogCore{log: log, failures: f}, zap.WithFatalHook(f), zap.WithPanicHook(f)))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(log, f))
 	return cfg
 }

@@ -12,7 +12,10 @@ import (
 	"syscall"
 
 	"go.etcd.io/raft/v3"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 )
 
 // expected are warnings and errors that etcd logs in the course of a normal
@@ -38,6 +41,14 @@ var expected = map[string]bool{
 // failing begin the lines in which the database reports a write that failed.
 // The line with which the member then gives up becomes the program's error.
 var failing = []string{"writeAt failed", "writing data failed", "writing meta failed", "Committing transaction failed"}
+
+// newLogger returns the logger of a member. Of lines with the same message a few at a time
+// are written: on a busy machine each request is one that took too long.
+func newLogger(log *slog.Logger, f *failures) *zap.Logger {
+	all := slogCore{log: log, failures: f}
+	some := zapcore.NewSamplerWithOptions(all, logging.RepeatsWindow, logging.MostRepeats, 0)
+	return zap.New(some, zap.WithFatalHook(f), zap.WithPanicHook(f))
+}
 
 // slogCore hands etcd's log lines to the program's logger. etcd warns of slow
 // requests and disks at level warn; what it says at level info is for those

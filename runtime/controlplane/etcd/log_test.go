@@ -9,15 +9,15 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"go.uber.org/zap"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/logging"
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit"
 )
 
 // What a member says hundreds of times in each start worries nobody.
 func TestAStartIsNoWarning(t *testing.T) {
 	var out bytes.Buffer
-	log := zap.New(slogCore{log: slog.New(slog.NewTextHandler(&out, nil)), failures: newFailures()})
+	log := newLogger(slog.New(slog.NewTextHandler(&out, nil)), newFailures())
 	log.Warn("failed to publish local member to cluster through raft")
 	if out.Len() > 0 {
 		t.Errorf("logged %s", &out)
@@ -28,11 +28,27 @@ func TestAStartIsNoWarning(t *testing.T) {
 	}
 }
 
+// A member with much to do says of each request that it was slow.
+func TestRepeatedWarningsAreLimited(t *testing.T) {
+	var out bytes.Buffer
+	log := newLogger(slog.New(slog.NewTextHandler(&out, nil)), newFailures())
+	for range 1000 {
+		log.Warn("apply request took too long")
+	}
+	log.Warn("slow fdatasync")
+	if n := strings.Count(out.String(), "too long"); n < logging.MostRepeats || n > 2*logging.MostRepeats {
+		t.Errorf("%d of 1000 warnings are written, want %d, or up to twice that", n, logging.MostRepeats)
+	}
+	if !strings.Contains(out.String(), "slow fdatasync") {
+		t.Error("another warning was left out")
+	}
+}
+
 // A member that starts applies what its log has, drops most of it from memory, and may be
 // about to elect itself before it has noted that it was applied.
 func TestAnElectionAmidTheStartGoesOn(t *testing.T) {
 	f := newFailures()
-	log := zap.New(slogCore{log: slog.New(slog.DiscardHandler), failures: f}, zap.WithPanicHook(f))
+	log := newLogger(slog.New(slog.DiscardHandler), f)
 	storage := raft.NewMemoryStorage()
 	var entries []*raftpb.Entry
 	for i := range uint64(105) {

@@ -222,10 +222,6 @@ func (m *Mirror[T]) notify() {
 	}
 }
 
-// watchTimeout is after how long the server ends a watch, so that one that has
-// silently died is noticed. Up to as much again is added.
-const watchTimeout = 5 * time.Minute
-
 // steady is after how long without a failure the next one is met with the
 // shortest wait again.
 const steady = 30 * time.Second
@@ -282,12 +278,11 @@ func (m *Mirror[T]) listAndWatch(ctx context.Context, working func()) error {
 
 func (m *Mirror[T]) watch(ctx context.Context, version *string) (events int, err error) {
 	list := m.o.List.DeepCopyObject().(client.ObjectList)
-	timeout := int64(wait.Jitter(watchTimeout, 1).Seconds())
 	w, err := m.o.Client.Watch(ctx, list, append([]client.ListOption{&client.ListOptions{Raw: &metav1.ListOptions{
 		Watch:               true,
 		ResourceVersion:     *version,
 		AllowWatchBookmarks: true,
-		TimeoutSeconds:      &timeout,
+		TimeoutSeconds:      retry.WatchSeconds(),
 	}}}, m.o.Select...)...)
 	if err != nil {
 		return 0, err
