@@ -20,7 +20,7 @@ func newInformer(
 	return toolscache.NewSharedIndexInformer(long, kind, resync, indexers)
 }
 
-// longWatches are requests for the objects of a kind, of which watches last for
+// longWatches are requests for the objects of a kind. Its watches last for
 // retry.WatchSeconds.
 type longWatches struct {
 	toolscache.ListerWatcherWithContext
