@@ -38,9 +38,9 @@ func CheckVerbosity(verbosity int) error {
 // stops, and what libraries complain about then is expected.
 //
 // At verbosity 0 the log holds what the program itself says and the errors of
-// the code inside it, of each message a few at a time. From 1 on it holds what Kubernetes calls information and
-// warnings, and more with each number, up to MaxVerbosity; a greater one counts
-// as that.
+// the code inside it, of each message a few at a time. From 1 on it holds what
+// Kubernetes calls information and warnings, and more with each number, up to
+// MaxVerbosity; a greater one counts as that.
 func Setup(ctx context.Context, w io.Writer, verbosity int, json bool) *slog.Logger {
 	verbosity = min(verbosity, MaxVerbosity)
 	level := slog.LevelInfo

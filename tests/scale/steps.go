@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -123,18 +124,18 @@ func (s *simulation) join(ctx context.Context, m *measured) error {
 func (s *simulation) create(ctx context.Context, o client.Object) (tries int, err error) {
 	bounded, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
+	var last error
 	err = retry.Until(bounded, clock.RealClock{}, retry.Restart(10*time.Second), func(ctx context.Context) error {
 		tries++
-		err := s.hub.client.Create(ctx, o)
-		if tries > 1 && apierrors.IsAlreadyExists(err) {
-			return nil
+		if last = s.hub.client.Create(ctx, o); tries > 1 && apierrors.IsAlreadyExists(last) {
+			last = nil
 		}
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "create %s, try %d: %v\n", o.GetName(), tries, err)
-		}
-		return err
+		return last
 	})
-	return tries, err
+	if err != nil {
+		return tries, fmt.Errorf("create %s, %d tries: %w", o.GetName(), tries, cmp.Or(last, err))
+	}
+	return tries, nil
 }
 
 func (s *simulation) allAvailable(ctx context.Context) error {
