@@ -35,27 +35,47 @@ func (h *fleetHub) ownHost() string { return strings.TrimPrefix(h.url, "https://
 
 func (h *fleetHub) requests() requests {
 	h.t.Helper()
+	all := requests{}
+	h.counts("rest_client_requests_total", func(labels string, n int) {
+		host, method := label(labels, "host"), label(labels, "method")
+		if all[host] == nil {
+			all[host] = methods{}
+		}
+		all[host][method] += n
+	})
+	return all
+}
+
+// passes counts how often a controller of the hub has reconciled something.
+func (h *fleetHub) passes(controller string) int {
+	h.t.Helper()
+	passes := 0
+	h.counts("controller_runtime_reconcile_total", func(labels string, n int) {
+		if label(labels, "controller") == controller {
+			passes += n
+		}
+	})
+	return passes
+}
+
+// counts reads a metric of this process that counts something.
+func (h *fleetHub) counts(metric string, each func(labels string, n int)) {
+	h.t.Helper()
 	body, err := h.kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(context.Background())
 	testkit.Must(h.t, err)
-	all := requests{}
 	lines := bufio.NewScanner(bytes.NewReader(body))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		labels, ok := strings.CutPrefix(lines.Text(), "rest_client_requests_total{")
+		labels, ok := strings.CutPrefix(lines.Text(), metric+"{")
 		if !ok {
 			continue
 		}
 		labels, value, _ := strings.Cut(labels, "} ")
 		n, err := strconv.Atoi(value)
 		testkit.Must(h.t, err)
-		host, method := label(labels, "host"), label(labels, "method")
-		if all[host] == nil {
-			all[host] = methods{}
-		}
-		all[host][method] += n
+		each(labels, n)
 	}
 	testkit.Must(h.t, lines.Err())
-	return all
 }
 
 func label(labels, name string) string {

@@ -73,22 +73,29 @@ func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
 	first, err := m.beats()
 	testkit.Must(t, err)
 	before := h.requests()
+	looks := map[string]int{"lease": h.passes("lease"), "clocksync": h.passes("clocksync")}
 	const beats = 20
 	for i := range beats {
 		// A heartbeat is due, and a look at the cluster's health and version, after
 		// which the status is the same.
-		looks := h.requests()[home]["GET"]
+		reads := h.requests()[home]["GET"]
 		clk.Step(beat)
 		m.settled(func() bool {
 			n, err := m.beats()
 			testkit.Must(t, err)
-			return n > first+i && h.requests()[home]["GET"] >= looks+2
+			return n > first+i && h.requests()[home]["GET"] >= reads+2
 		})
 	}
 	now, err := m.beats()
 	testkit.Must(t, err)
 	if got, want := settle()-writes, now-first; got != want || want < beats {
 		t.Errorf("%d writes for %d heartbeats", got, want)
+	}
+	// An agent that lives in time, by a clock in step, makes the hub's controllers do nothing.
+	for controller, passes := range looks {
+		if got := h.passes(controller) - passes; passes == 0 || got != 0 {
+			t.Errorf("the controller %s has reconciled %d times for %d heartbeats, after %d times before", controller, got, now-first, passes)
+		}
 	}
 	// The store does not see a request that changes nothing.
 	spent := h.requests().since(before)

@@ -64,7 +64,9 @@ func (c *Leases) Register(m manager.Manager) error {
 		Complete(patch.RetryConflicts(c))
 }
 
-// leaseEvents enqueues the cluster of a lease, and notes whether it was heard of.
+// leaseEvents enqueues the cluster of a lease, and notes whether it was heard of. A renewal
+// that makes the lease good for longer enqueues nothing: a look is due when the time before
+// is over, and finds it. Of the first since the watch began, nobody knows whether it does.
 func (c *Leases) leaseEvents() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := watch.ClusterOfNamespace()
@@ -84,7 +86,10 @@ func (c *Leases) leaseEvents() handler.EventHandler {
 			was, ok := e.ObjectOld.(*coordinationv1.Lease)
 			is, also := e.ObjectNew.(*coordinationv1.Lease)
 			if ok && also && renewed(was, is) {
-				c.heard(is.Namespace)
+				first := c.heard(is.Namespace)
+				if !first && was.Spec.RenewTime != nil && is.Spec.RenewTime.After(was.Spec.RenewTime.Time) {
+					return
+				}
 			}
 			enqueue.Update(ctx, e, q)
 		},
@@ -95,10 +100,14 @@ func (c *Leases) leaseEvents() handler.EventHandler {
 	}
 }
 
-func (c *Leases) heard(cluster string) {
+// heard notes that a cluster was heard of, and reports whether for the first time since the
+// watch began.
+func (c *Leases) heard(cluster string) (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	first = c.unheard.Has(cluster)
 	c.unheard.Delete(cluster)
+	return first
 }
 
 // left is how long a cluster's lease stays good without a renewal. One that ran out while
@@ -117,18 +126,18 @@ func (c *Leases) left(l *coordinationv1.Lease, grace time.Duration) time.Duratio
 func ofCluster(l *coordinationv1.Lease) bool { return l.Name == cluster.LeaseName }
 
 // Reconcile makes the lease of a cluster that was accepted at some time, and
-// looks again exactly when it would expire. It never declares a cluster
-// available: that is the agent's.
+// looks again when it would expire. It never declares a cluster available: that is
+// the agent's.
 func (c *Leases) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	mc := &clusterv1.ManagedCluster{}
-	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
+	if err := c.client.Get(ctx, r.NamespacedName, mc, client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !hasNamespace(mc) {
 		return reconcile.Result{}, nil
 	}
 	lease := &coordinationv1.Lease{}
-	err := c.client.Get(ctx, types.NamespacedName{Namespace: mc.Name, Name: cluster.LeaseName}, lease)
+	err := c.client.Get(ctx, types.NamespacedName{Namespace: mc.Name, Name: cluster.LeaseName}, lease, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err) && !mc.DeletionTimestamp.IsZero():
 		return reconcile.Result{}, c.declareUnknown(ctx, mc)
@@ -192,6 +201,7 @@ func (c *Leases) declareUnknown(ctx context.Context, mc *clusterv1.ManagedCluste
 	if have := meta.FindStatusCondition(mc.Status.Conditions, cluster.ConditionAvailable); have != nil && have.Status == metav1.ConditionUnknown {
 		return nil
 	}
+	mc = mc.DeepCopy()
 	written, err := patch.Status(ctx, c.client, mc, func() bool {
 		return meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{
 			Type: cluster.ConditionAvailable, Status: metav1.ConditionUnknown,
@@ -227,8 +237,20 @@ func (c *Clocks) Register(m manager.Manager) error {
 	return builder.ControllerManagedBy(m).
 		Named("clocksync").
 		Watches(&coordinationv1.Lease{}, watch.ClusterOfNamespace(),
-			builder.WithPredicates(watch.Only(watch.Updated), watch.Changed(renewed))).
+			builder.WithPredicates(watch.Only(watch.Updated), watch.Changed(renewed), watch.When(c.news))).
 		Complete(patch.RetryConflicts(c))
+}
+
+// news reports whether a renewal that has just arrived says of the agent's clock what the
+// cluster's status does not. It runs for each renewal, and copies nothing.
+func (c *Clocks) news(l *coordinationv1.Lease) bool {
+	mc := &clusterv1.ManagedCluster{}
+	if err := c.client.Get(context.Background(), types.NamespacedName{Name: l.Namespace}, mc, client.UnsafeDisableDeepCopy); err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	is := c.verdict(mc, l)
+	have := meta.FindStatusCondition(mc.Status.Conditions, is.Type)
+	return have == nil || have.Status != is.Status || have.Reason != is.Reason || have.Message != is.Message
 }
 
 func renewed(was, is *coordinationv1.Lease) bool {
@@ -245,10 +267,15 @@ func (c *Clocks) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.
 	if err := c.client.Get(ctx, types.NamespacedName{Namespace: mc.Name, Name: cluster.LeaseName}, lease); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	skip := mc.Annotations[cluster.SkipClockSyncAnnotation] == "true"
-	verdict := condition(skip, lease.Spec.RenewTime, mc.Spec.LeaseGrace(), c.clock.Now())
+	verdict := c.verdict(mc, lease)
 	_, err := patch.Status(ctx, c.client, mc, func() bool { return meta.SetStatusCondition(&mc.Status.Conditions, verdict) })
 	return reconcile.Result{}, patch.Explain(err, "report the clock of the cluster %s", mc.Name)
+}
+
+// verdict is what a renewal says now about the clock of a cluster's agent.
+func (c *Clocks) verdict(mc *clusterv1.ManagedCluster, l *coordinationv1.Lease) metav1.Condition {
+	skip := mc.Annotations[cluster.SkipClockSyncAnnotation] == "true"
+	return condition(skip, l.Spec.RenewTime, mc.Spec.LeaseGrace(), c.clock.Now())
 }
 
 // condition is what a renewal at the time renewed, seen now, says about the
