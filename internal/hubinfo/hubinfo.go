@@ -100,6 +100,10 @@ const WorkOverride = "WorkOverride"
 // and CA.
 const EndpointPropagation = "EndpointPropagation"
 
+// AddOnAnnouncement is the feature of a hub that annotates the ManagedCluster of each
+// cluster with add-ons, so that an agent without any needs no watch of them.
+const AddOnAnnouncement = "AddOnAnnouncement"
+
 // Has reports whether the config map's data lists a feature.
 func Has(data map[string]string, feature string) bool {
 	return slices.Contains(strings.Split(data[FeaturesKey], ","), feature)

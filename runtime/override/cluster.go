@@ -21,7 +21,7 @@ func visible(c *clusterv1.ManagedCluster) *clusterv1.ManagedCluster {
 	v := &clusterv1.ManagedCluster{}
 	v.Name, v.Labels = c.Name, c.Labels
 	for k, value := range c.Annotations {
-		if !strings.HasPrefix(k, agentPrefix) && k != muster.PreviewsAskedAnnotation {
+		if !strings.HasPrefix(k, agentPrefix) && k != muster.PreviewsAskedAnnotation && k != muster.AddOnsAnnotation {
 			if v.Annotations == nil {
 				v.Annotations = map[string]string{}
 			}

@@ -540,6 +540,10 @@ func TestChanged(t *testing.T) {
 			func(c *clusterv1.ManagedCluster) { c.Annotations[muster.PreviewsAskedAnnotation] = "1" },
 			false,
 		},
+		"add-ons": {
+			func(c *clusterv1.ManagedCluster) { c.Annotations[muster.AddOnsAnnotation] = "true" },
+			false,
+		},
 		"an agent's ability": {
 			func(c *clusterv1.ManagedCluster) { c.Annotations[muster.WorkPreviewsAnnotation] = "true" },
 			false,

@@ -26,6 +26,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/muster-fleet/terraform-provider-muster/internal/hubinfo"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/addon/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/engine"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/agent/registration/identity"
@@ -145,7 +147,7 @@ func (a *agent) isSameHealth(before, now *coordinationv1.Lease) bool {
 // userAgent is what the agent calls itself in requests.
 const userAgent = "muster-addon-agent"
 
-// Options say whose add-ons are looked after where.
+// Options say whose add-ons are looked after where. Announced and Changed are required.
 type Options struct {
 	engine.Part
 	// Endpoint is where the agents of add-ons find the hub.
@@ -155,6 +157,10 @@ type Options struct {
 	// TokenExpiration is the lifetime to ask for tokens;
 	// registration.DefaultTokenExpiration seconds by default.
 	TokenExpiration time.Duration
+	// Announced is whether the ManagedCluster says that there are add-ons, by the annotation
+	// muster.AddOnsAnnotation, and Changed has an element when that may be another.
+	Announced func() bool
+	Changed   <-chan struct{}
 
 	// void is the time until which the hub's certificates are of no use, as they were
 	// issued for the agent that this one has replaced.
@@ -174,20 +180,65 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // look asks the hub for add-ons, and returns what looks after them; nil when it has
-// no such kind.
+// no such kind. Where the hub announces add-ons and there are none, that waits for the
+// first.
 func (o Options) look(ctx context.Context, hub, local client.WithWatch) (func(context.Context) error, error) {
-	version, err := o.versionOf(ctx, hub)
+	version, has, err := o.versionOf(ctx, hub)
 	if err != nil || version == "" {
 		return nil, err
 	}
 	if o.void, err = o.takeOver(ctx, hub); err != nil {
 		return nil, err
 	}
-	a, err := newAgent(o, hub, local, version)
-	if err != nil {
-		return nil, err
+	wait := false
+	if !has {
+		if wait, err = o.canWait(ctx, hub, local); err != nil {
+			return nil, err
+		}
 	}
-	return a.run, nil
+	return func(ctx context.Context) error {
+		if wait && !o.untilAnnounced(ctx) {
+			return nil
+		}
+		a, err := newAgent(o, hub, local, version)
+		if err != nil {
+			return err
+		}
+		return a.run(ctx)
+	}, nil
+}
+
+// canWait reports whether an agent without add-ons has nothing to do until the hub
+// announces one.
+func (o Options) canWait(ctx context.Context, hub, local client.Client) (bool, error) {
+	info, err := engine.HubInfo(ctx, hub)
+	if err != nil || !hubinfo.Has(info, hubinfo.AddOnAnnouncement) {
+		return false, err
+	}
+	left := &journal{local: local, namespace: o.Namespace}
+	err = left.load(ctx)
+	// There may be credentials of add-ons that are gone.
+	return err == nil && left.namespaces().Len() == 0, err
+}
+
+// unannounced is how long an agent goes by what the hub announces, before it looks itself.
+const unannounced = time.Hour
+
+// untilAnnounced waits for the first add-on. It returns false when it is time to look for
+// one, and when ctx ends.
+func (o Options) untilAnnounced(ctx context.Context) bool {
+	enough := o.Clock.NewTimer(unannounced)
+	defer enough.Stop()
+	for !o.Announced() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-enough.C():
+			return false
+		case <-o.Changed:
+		}
+	}
+	return true
 }
 
 // takeOver is the time until which certificates are void, by the cluster's annotations on
@@ -201,8 +252,9 @@ func (o Options) takeOver(ctx context.Context, hub client.Client) (time.Time, er
 }
 
 // versionOf is the newest version of ManagedClusterAddOns that the hub serves and the
-// agent knows: v1beta1, or v1alpha1 with older hubs; "" when it has none.
-func (o Options) versionOf(ctx context.Context, hub client.Client) (string, error) {
+// agent knows: v1beta1, or v1alpha1 with older hubs; "" when it has none. has is whether
+// the cluster has add-ons.
+func (o Options) versionOf(ctx context.Context, hub client.Client) (version string, has bool, err error) {
 	for _, l := range []struct {
 		version string
 		list    client.ObjectList
@@ -212,8 +264,8 @@ func (o Options) versionOf(ctx context.Context, hub client.Client) (string, erro
 	} {
 		err := hub.List(ctx, l.list, client.InNamespace(o.ClusterName), client.Limit(1))
 		if !apierrors.IsNotFound(err) {
-			return l.version, err
+			return l.version, meta.LenList(l.list) > 0, err
 		}
 	}
-	return "", nil
+	return "", false, nil
 }

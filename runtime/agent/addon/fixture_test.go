@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,6 +67,10 @@ type fixture struct {
 	// the hub.
 	wrap, wrapHub func(http.RoundTripper) http.RoundTripper
 	stop          func()
+	// silent is whether the ManagedCluster does not say that there are add-ons, and changed
+	// has an element when that may be another.
+	silent  atomic.Bool
+	changed chan struct{}
 
 	mu  sync.Mutex
 	log strings.Builder
@@ -79,7 +84,7 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{
 		t: t, ctx: context.Background(), clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), Client: env.Client(),
 		hub: testenv.Namespace(t, env.Client()), own: testenv.Namespace(t, env.Client()), install: testenv.Namespace(t, env.Client()),
-		stop:     func() {},
+		stop: func() {}, changed: make(chan struct{}, 1),
 		endpoint: identity.Endpoint{Cluster: "the-hub", Server: "https://hub.example.org:6443", CAData: []byte("the authority"), ProxyURL: "http://proxy:3128"},
 	}
 	var err error
@@ -117,6 +122,7 @@ func (f *fixture) start() {
 			Log: slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		},
 		Endpoint: f.endpoint, Driver: f.driver,
+		Announced: func() bool { return !f.silent.Load() }, Changed: f.changed,
 	}
 	o.Hub.Impersonate = rest.ImpersonationConfig{UserName: cluster.CommonName(f.hub, "agent"), Groups: []string{"system:masters"}}
 	if f.identity != nil {

@@ -287,9 +287,10 @@ type Hub struct {
 	// is none. Until it is called, none is kept. It does not block.
 	Annotate func(key, value string)
 	// Annotation is the value of an annotation of the ManagedCluster as it is known, and
-	// Changed says that the ManagedCluster may have changed. It is for one receiver.
+	// Changes returns a channel that has an element when the ManagedCluster may have
+	// changed, one for each call.
 	Annotation func(key string) string
-	Changed    <-chan struct{}
+	Changes    func() <-chan struct{}
 }
 
 // Metrics are called when something happens. Every field may be nil.

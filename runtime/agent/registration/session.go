@@ -208,7 +208,8 @@ func (s *session) runAccepted(ctx context.Context) {
 	hub := Hub{
 		ClusterName: s.ClusterName, Config: s.credentials.Config(s.UserAgent),
 		Upgrades: s.credentials.Upgrades(s.UserAgent), Host: s.identity().WorksHost(),
-		Endpoint: s.identity().Hub, Annotate: s.status.Annotate, Changed: changed,
+		Endpoint: s.identity().Hub, Annotate: s.status.Annotate,
+		Changes: func() <-chan struct{} { return s.clusters.Subscribe() },
 		Annotation: func(key string) string {
 			mc, ok := s.clusters.Get(s.ClusterName)
 			if !ok {

@@ -365,6 +365,10 @@ const WorkPreviewsAnnotation = "agent.open-cluster-management.io/work-previews"
 // ManagedCluster anyway, so none needs a watch of its own for what is rarely asked.
 const PreviewsAskedAnnotation = "muster-fleet.io/previews-asked"
 
+// AddOnsAnnotation on a ManagedCluster says "true" while its namespace has add-ons. The hub
+// writes it, for the same reason.
+const AddOnsAnnotation = "muster-fleet.io/add-ons"
+
 // PreviewLifetime is how long a WorkPreview stays.
 const PreviewLifetime = 5 * time.Minute
 

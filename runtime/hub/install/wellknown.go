@@ -156,6 +156,7 @@ func clusterInfo(url string, caData []byte) (*corev1.ConfigMap, error) {
 func features(hubID string, enabled []string) *corev1.ConfigMap {
 	all := append([]string{
 		hubinfo.BoundBootstrapApproval, hubinfo.Rejoin, hubinfo.TokenScope, hubinfo.EndpointPropagation, hubinfo.FleetSnapshot,
+		hubinfo.AddOnAnnouncement,
 	}, enabled...)
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: hubinfo.Name},

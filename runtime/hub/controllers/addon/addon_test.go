@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	addonv1alpha1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	addoncontrollers "github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/addon"
 )
 
@@ -231,6 +232,28 @@ func TestAnAddOnThatGoesIsReportedNoMore(t *testing.T) {
 	w.mustFeature(map[string]string{"b": "unhealthy"})
 }
 
+// The agent is told of add-ons until the last of them is gone, whatever their names are and
+// whether a label tells of them.
+func TestAClusterWithAddOnsSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.is(metav1.ConditionTrue)
+	must := func(want string) {
+		t.Helper()
+		w.reconcile(addoncontrollers.NewDiscovery(w))
+		if got, there := w.cluster().Annotations[muster.AddOnsAnnotation]; got != want || there != (want != "") {
+			t.Errorf("the annotation is %q, want %q", got, want)
+		}
+	}
+	must("")
+	a := w.addOn(strings.Repeat("x", 60), metav1.ConditionTrue)
+	must("true")
+	w.Must(w.Patch(context.Background(), a, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+holding+`"]}}`))))
+	w.Must(w.Delete(context.Background(), a))
+	must("true")
+	w.Release(a)
+	must("")
+}
+
 func TestAClusterThatCannotHaveAddOnsYetIsNotLabelled(t *testing.T) {
 	for name, change := range map[string]func(*world){
 		"never reported": func(*world) {},
@@ -274,5 +297,14 @@ func TestLabelsThatOthersChangeArePutRight(t *testing.T) {
 	for _, labels := range []string{`{"` + prefix + `a":"unhealthy"}`, `{"` + prefix + `a":null}`, `{"` + prefix + `stale":"available"}`} {
 		w.Must(w.Patch(context.Background(), w.cluster(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":`+labels+`}}`))))
 		until(w)
+	}
+	for _, value := range []string{`null`, `"no"`} {
+		w.Merge(w.cluster(), `{"metadata":{"annotations":{%q:`+value+`}}}`, muster.AddOnsAnnotation)
+		w.Eventually(func() error {
+			if got := w.cluster().Annotations[muster.AddOnsAnnotation]; got != "true" {
+				return fmt.Errorf("the annotation is %q", got)
+			}
+			return nil
+		})
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/addon/v1alpha1"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/api/muster"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/addons"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/watch"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/patch"
@@ -172,7 +173,8 @@ const (
 )
 
 // Discovery shows on each ManagedCluster, in labels, which add-ons it has and how they
-// are, so that placements can choose by them.
+// are, so that placements can choose by them, and in an annotation that there are any, so
+// that its agent looks after them.
 type Discovery struct {
 	client client.Client
 }
@@ -190,17 +192,19 @@ func (c *Discovery) Register(m manager.Manager) error {
 		Complete(patch.RetryConflicts(c))
 }
 
-// clusterChanged selects changes of labels by others, and the first report.
+// clusterChanged selects changes of labels and of the annotation by others, and the first
+// report.
 func clusterChanged(was, is *clusterv1.ManagedCluster) bool {
-	return !maps.Equal(was.Labels, is.Labels) || reported(was) != reported(is)
+	return !maps.Equal(was.Labels, is.Labels) || reported(was) != reported(is) ||
+		was.Annotations[muster.AddOnsAnnotation] != is.Annotations[muster.AddOnsAnnotation]
 }
 
 func addOnChanged(was, is *v1alpha1.ManagedClusterAddOn) bool {
 	return value(was) != value(is) || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero()
 }
 
-// Reconcile brings the labels of one cluster in line with its add-ons. A cluster
-// that has never reported keeps what it has.
+// Reconcile brings the labels and the annotation of one cluster in line with its add-ons.
+// A cluster that has never reported keeps what it has.
 func (c *Discovery) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	mc := &clusterv1.ManagedCluster{}
 	if err := c.client.Get(ctx, r.NamespacedName, mc); err != nil {
@@ -220,9 +224,24 @@ func (c *Discovery) Reconcile(ctx context.Context, r reconcile.Request) (reconci
 	_, err := patch.Object(ctx, c.client, mc, func() bool {
 		changed := !maps.Equal(want, mc.Labels)
 		mc.Labels = want
-		return changed
+		return announce(mc, len(addOns.Items) > 0) || changed
 	})
 	return reconcile.Result{}, patch.Explain(err, "label the cluster %s with its add-ons", mc.Name)
+}
+
+// announce annotates a cluster if it has add-ons, those that are being deleted included,
+// and reports whether that is new.
+func announce(mc *clusterv1.ManagedCluster, has bool) (changed bool) {
+	have, there := mc.Annotations[muster.AddOnsAnnotation]
+	switch {
+	case has && have != "true":
+		metav1.SetMetaDataAnnotation(&mc.ObjectMeta, muster.AddOnsAnnotation, "true")
+	case !has && there:
+		delete(mc.Annotations, muster.AddOnsAnnotation)
+	default:
+		return false
+	}
+	return true
 }
 
 func reported(mc *clusterv1.ManagedCluster) bool {
