@@ -130,6 +130,8 @@ func ReservedAnnotation(key string) string {
 		return "the provider notes with it which trace has written the object"
 	case muster.ClusterUIDAnnotation:
 		return "muster_klusterlet and the hub note with it which cluster has the agent"
+	case muster.AddOnsAnnotation, muster.PreviewsAskedAnnotation:
+		return "the hub tells the cluster's agent with it what to look at"
 	case muster.RolloutApprovalsAnnotation, muster.ApproveRolloutAnnotation:
 		return "the hub notes with it who has approved a rollout; use the action muster_approve_rollout"
 	case muster.ClientIDAnnotation:
