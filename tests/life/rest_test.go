@@ -94,7 +94,8 @@ func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
 	// An agent that lives in time, by a clock in step, makes the hub's controllers do nothing.
 	for controller, passes := range looks {
 		if got := h.passes(controller) - passes; passes == 0 || got != 0 {
-			t.Errorf("the controller %s has reconciled %d times for %d heartbeats, after %d times before", controller, got, now-first, passes)
+			t.Errorf("the controller %s has reconciled %d times for %d heartbeats, after %d times before",
+				controller, got, now-first, passes)
 		}
 	}
 	// The store does not see a request that changes nothing.

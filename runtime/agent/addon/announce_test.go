@@ -55,7 +55,8 @@ func (f *fixture) waits(a *asks, lists int32) {
 	f.t.Helper()
 	f.eventually(func() error {
 		if got := a.lists.Load(); got != lists || !f.clock.HasWaiters() {
-			return fmt.Errorf("the agent has listed the add-ons %d times, want %d, and waits: %t", got, lists, f.clock.HasWaiters())
+			return fmt.Errorf("the agent has listed the add-ons %d times, want %d, and waits: %t",
+				got, lists, f.clock.HasWaiters())
 		}
 		return nil
 	})

@@ -247,7 +247,7 @@ func TestAClusterWithAddOnsSaysSo(t *testing.T) {
 	must("")
 	a := w.addOn(strings.Repeat("x", 60), metav1.ConditionTrue)
 	must("true")
-	w.Must(w.Patch(context.Background(), a, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+holding+`"]}}`))))
+	w.Merge(a, `{"metadata":{"finalizers":[%q]}}`, holding)
 	w.Must(w.Delete(context.Background(), a))
 	must("true")
 	w.Release(a)

@@ -137,7 +137,8 @@ func (c *Leases) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.
 		return reconcile.Result{}, nil
 	}
 	lease := &coordinationv1.Lease{}
-	err := c.client.Get(ctx, types.NamespacedName{Namespace: mc.Name, Name: cluster.LeaseName}, lease, client.UnsafeDisableDeepCopy)
+	key := types.NamespacedName{Namespace: mc.Name, Name: cluster.LeaseName}
+	err := c.client.Get(ctx, key, lease, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err) && !mc.DeletionTimestamp.IsZero():
 		return reconcile.Result{}, c.declareUnknown(ctx, mc)
@@ -244,8 +245,8 @@ func (c *Clocks) Register(m manager.Manager) error {
 // news reports whether a renewal that has just arrived says of the agent's clock what the
 // cluster's status does not. It runs for each renewal, and copies nothing.
 func (c *Clocks) news(l *coordinationv1.Lease) bool {
-	mc := &clusterv1.ManagedCluster{}
-	if err := c.client.Get(context.Background(), types.NamespacedName{Name: l.Namespace}, mc, client.UnsafeDisableDeepCopy); err != nil {
+	mc, name := &clusterv1.ManagedCluster{}, types.NamespacedName{Name: l.Namespace}
+	if err := c.client.Get(context.Background(), name, mc, client.UnsafeDisableDeepCopy); err != nil {
 		return !apierrors.IsNotFound(err)
 	}
 	is := c.verdict(mc, l)
