@@ -147,7 +147,7 @@ func (a *agent) isSameHealth(before, now *coordinationv1.Lease) bool {
 // userAgent is what the agent calls itself in requests.
 const userAgent = "muster-addon-agent"
 
-// Options say whose add-ons are looked after where. Announced and Changed are required.
+// Options say whose add-ons are looked after where.
 type Options struct {
 	engine.Part
 	// Endpoint is where the agents of add-ons find the hub.
@@ -158,7 +158,8 @@ type Options struct {
 	// registration.DefaultTokenExpiration seconds by default.
 	TokenExpiration time.Duration
 	// Announced is whether the ManagedCluster says that there are add-ons, by the annotation
-	// muster.AddOnsAnnotation, and Changed has an element when that may be another.
+	// muster.AddOnsAnnotation, and Changed has an element when that may be another. nil
+	// says that nobody knows: then add-ons are always watched.
 	Announced func() bool
 	Changed   <-chan struct{}
 
@@ -191,7 +192,7 @@ func (o Options) look(ctx context.Context, hub, local client.WithWatch) (func(co
 		return nil, err
 	}
 	wait := false
-	if !has {
+	if !has && o.Announced != nil {
 		if wait, err = o.canWait(ctx, hub, local); err != nil {
 			return nil, err
 		}
