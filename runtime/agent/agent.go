@@ -136,7 +136,7 @@ func (o Options) accepted(local *rest.Config, installed *installation, log *slog
 				end(preview.Run(ctx, preview.Options{
 					Part: part, HubHost: hub.Host, Annotate: hub.Annotate,
 					Asked:   func() string { return hub.Annotation(muster.PreviewsAskedAnnotation) },
-					Changed: hub.Changes(),
+					Changed: hub.ChangedForPreviews,
 				}))
 			})
 		} else {
@@ -185,7 +185,7 @@ func (o Options) registerAddOns(ctx context.Context, part engine.Part, hub regis
 		Driver:          o.AddOnKubeClientRegistrationAuth,
 		TokenExpiration: time.Duration(o.AddOnTokenExpirationSeconds) * time.Second,
 		Announced:       func() bool { return hub.Annotation(muster.AddOnsAnnotation) != "" },
-		Changed:         hub.Changes(),
+		Changed:         hub.ChangedForAddOns,
 	})
 }
 

@@ -222,13 +222,10 @@ func (o Options) canWait(ctx context.Context, hub, local client.Client) (bool, e
 	return err == nil && left.namespaces().Len() == 0, err
 }
 
-// unannounced is how long an agent goes by what the hub announces, before it looks itself.
-const unannounced = time.Hour
-
 // untilAnnounced waits for the first add-on. It returns false when it is time to look for
 // one, and when ctx ends.
 func (o Options) untilAnnounced(ctx context.Context) bool {
-	enough := o.Clock.NewTimer(unannounced)
+	enough := o.Clock.NewTimer(engine.LookPeriod)
 	defer enough.Stop()
 	for !o.Announced() {
 		select {

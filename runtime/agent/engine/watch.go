@@ -300,8 +300,8 @@ func older(a, b string) bool {
 }
 
 const (
-	// lookPeriod is how often a hub is asked that has no use for a part of the agent.
-	lookPeriod = time.Hour
+	// LookPeriod is how often a hub is asked that has no use for a part of the agent.
+	LookPeriod = time.Hour
 	// Timeout bounds a reconcile of a part, and a question to the hub.
 	Timeout = 30 * time.Second
 	// Workers is how many objects a part looks after at a time.
@@ -351,7 +351,7 @@ func (p Part) Run(ctx context.Context, name, userAgent string, look Look) error 
 			if none.Changed("none") {
 				p.Log.Debug("the hub has no " + name + ", asking again once an hour")
 			}
-			retry.Sleep(ctx, p.Clock, lookPeriod, nil)
+			retry.Sleep(ctx, p.Clock, LookPeriod, nil)
 			continue
 		default:
 			none.Clear()

@@ -286,11 +286,11 @@ type Hub struct {
 	// Annotate keeps an annotation of the agent on the ManagedCluster: the value ""
 	// is none. Until it is called, none is kept. It does not block.
 	Annotate func(key, value string)
-	// Annotation is the value of an annotation of the ManagedCluster as it is known, and
-	// Changes returns a channel that has an element when the ManagedCluster may have
-	// changed, one for each call.
+	// Annotation is the value of an annotation of the ManagedCluster as it is known.
 	Annotation func(key string) string
-	Changes    func() <-chan struct{}
+	// ChangedForPreviews and ChangedForAddOns have an element when the ManagedCluster may
+	// have changed. Each is for one receiver.
+	ChangedForPreviews, ChangedForAddOns <-chan struct{}
 }
 
 // Metrics are called when something happens. Every field may be nil.

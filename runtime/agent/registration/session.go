@@ -209,7 +209,7 @@ func (s *session) runAccepted(ctx context.Context) {
 		ClusterName: s.ClusterName, Config: s.credentials.Config(s.UserAgent),
 		Upgrades: s.credentials.Upgrades(s.UserAgent), Host: s.identity().WorksHost(),
 		Endpoint: s.identity().Hub, Annotate: s.status.Annotate,
-		Changes: func() <-chan struct{} { return s.clusters.Subscribe() },
+		ChangedForPreviews: changed, ChangedForAddOns: s.clusters.Subscribe(),
 		Annotation: func(key string) string {
 			mc, ok := s.clusters.Get(s.ClusterName)
 			if !ok {

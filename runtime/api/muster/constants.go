@@ -366,7 +366,7 @@ const WorkPreviewsAnnotation = "agent.open-cluster-management.io/work-previews"
 const PreviewsAskedAnnotation = "muster-fleet.io/previews-asked"
 
 // AddOnsAnnotation on a ManagedCluster says "true" while its namespace has add-ons. The hub
-// writes it, for the same reason.
+// writes it, so that an agent needs a watch of add-ons only where there are any.
 const AddOnsAnnotation = "muster-fleet.io/add-ons"
 
 // PreviewLifetime is how long a WorkPreview stays.

@@ -19,7 +19,8 @@ const synced = "ManagedClusterConditionClockSynced"
 
 func (w *world) isSynced() error {
 	w.Helper()
-	return says(w.cluster(), synced, metav1.ConditionTrue, "ManagedClusterClockSynced", "The clock of the managed cluster is synced with the hub.")
+	return says(w.cluster(), synced, metav1.ConditionTrue, "ManagedClusterClockSynced",
+		"The clock of the managed cluster is synced with the hub.")
 }
 
 func (w *world) untilSynced() {
