@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,8 @@ import (
 	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/apiserver/pkg/util/webhook"
@@ -52,6 +55,7 @@ import (
 
 	musterversion "github.com/muster-fleet/terraform-provider-muster/internal/version"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/extension"
+	"github.com/muster-fleet/terraform-provider-muster/runtime/controlplane/renewals"
 )
 
 // serviceAccountIssuer is the issuer in service-account tokens.
@@ -184,6 +188,9 @@ func buildGeneric(
 	generic.Authentication.Authenticator = issued{generic.Authentication.Authenticator}
 	encrypted := sealedGetter{raw.of(generic.RESTOptionsGetter), sealing}
 	generic.RESTOptionsGetter = watchedKinds{encrypted, raw, o.SelectedBy}
+	if o.RenewalsInMemory != nil && raw.member != nil {
+		keepRenewals(generic, renewals.New(o.RenewalsInMemory, unseen(versionedInformers), o.Clock))
+	}
 	if generic.Authentication.RequestHeaderConfig == nil { // no front proxy, whose users are others in each request
 		generic.Authentication.Authenticator = &verified{Request: generic.Authentication.Authenticator, options: s.Authentication.ClientCert.CAContentProvider.VerifyOptions}
 	}
@@ -275,6 +282,35 @@ func (v ownVerbs) NewRequestInfo(r *http.Request) (*apirequest.RequestInfo, erro
 		v.set(info)
 	}
 	return info, err
+}
+
+// keepRenewals has renewals of leases kept in memory.
+func keepRenewals(generic *genericapiserver.Config, leases *renewals.Leases) {
+	around := func(c *storagebackend.ConfigForResource, s storage.Interface) storage.Interface {
+		if c.GroupResource != coordinationv1.Resource("leases") {
+			return s
+		}
+		return leases.Store(s)
+	}
+	generic.RESTOptionsGetter = wrappedGetter{generic.RESTOptionsGetter, around, nil}
+	build := generic.BuildHandlerChainFunc
+	generic.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
+		return build(leases.Handler(h), c)
+	}
+}
+
+// unseen reports whether no webhook and no policy is asked about writes.
+func unseen(shared informers.SharedInformerFactory) func() bool {
+	v1 := shared.Admissionregistration().V1()
+	asked := []cache.SharedIndexInformer{
+		v1.MutatingWebhookConfigurations().Informer(), v1.ValidatingWebhookConfigurations().Informer(),
+		v1.MutatingAdmissionPolicyBindings().Informer(), v1.ValidatingAdmissionPolicyBindings().Informer(),
+	}
+	return func() bool {
+		return !slices.ContainsFunc(asked, func(i cache.SharedIndexInformer) bool {
+			return !i.HasSynced() || len(i.GetStore().ListKeys()) > 0
+		})
+	}
 }
 
 // followRights calls changed when roles or their bindings have changed.

@@ -117,6 +117,8 @@ func Run(ctx context.Context, o Options, ready func(Ready)) error {
 		SelectedBy: map[schema.GroupResource]string{
 			certificatesv1.Resource("certificatesigningrequests"): cluster.NameLabel,
 		},
+		// Heartbeats.
+		RenewalsInMemory: func(_, name string) bool { return name == cluster.LeaseName },
 		Verb:             tunnel.Verb,
 		LongRunning:      []string{muster.VerbTunnel},
 		RightsChanged:    o.tunnels.wake,

@@ -47,9 +47,9 @@ func (m *member) beats() (int, error) {
 	return 0, fmt.Errorf("there is no count of heartbeats")
 }
 
-// A fleet that nothing happens to costs its hub one write for each heartbeat:
-// neither the agent nor the hub's controllers write what has not changed.
-func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
+// A fleet that nothing happens to costs its hub one request for each heartbeat, of which one
+// in three is stored: neither the agent nor the hub's controllers write what has not changed.
+func TestAHeartbeatIsOneRequestAndNothingElseIs(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	h, m := newHub(t, clk), newMember(t, clk)
 	m.giveBootstrap(h.kubeconfig(h.token(cluster.BoundBootstrapGroup(name))))
@@ -88,8 +88,8 @@ func TestAHeartbeatIsOneWriteAndNothingElseIs(t *testing.T) {
 	}
 	now, err := m.beats()
 	testkit.Must(t, err)
-	if got, want := settle()-writes, now-first; got != want || want < beats {
-		t.Errorf("%d writes for %d heartbeats", got, want)
+	if got, stored := settle()-writes, (now-first)/3; got < stored || got > stored+2 || now-first < beats {
+		t.Errorf("%d writes for %d heartbeats", got, now-first)
 	}
 	// An agent that lives in time, by a clock in step, makes the hub's controllers do nothing.
 	for controller, passes := range looks {

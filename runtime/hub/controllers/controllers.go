@@ -106,7 +106,7 @@ func list(m manager.Manager, o Options) ([]Controller, error) {
 		managedcluster.NewController(c, live, events, o.Clock, managedcluster.Options{Labels: o.Labels, AcceptNew: o.AcceptNew}),
 		csr.NewController(c, m.GetAPIReader(), m.GetCache(), events, o.Clock, csr.Options{ApprovedUsers: o.ApprovedUsers}),
 		managedcluster.NewSharedRoles(c, live, o.Labels),
-		registration.NewLeases(c, events, o.Clock),
+		registration.NewLeases(c, live, events, o.Clock),
 		registration.NewClocks(c, o.Clock),
 		registration.NewTaints(c),
 		registration.NewRevocation(c, live, o.Clock),

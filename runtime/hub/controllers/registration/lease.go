@@ -39,6 +39,7 @@ import (
 // a cluster's availability unknown when the signs stop.
 type Leases struct {
 	client client.Client
+	live   client.Reader
 	events events.EventRecorder
 	clock  clock.PassiveClock
 
@@ -49,9 +50,9 @@ type Leases struct {
 	began   time.Time
 }
 
-// NewLeases makes the controller.
-func NewLeases(c client.Client, recorder events.EventRecorder, clk clock.PassiveClock) *Leases {
-	return &Leases{client: c, events: recorder, clock: clk, unheard: sets.Set[string]{}}
+// NewLeases makes the controller. live reads from the server what c may have in a cache.
+func NewLeases(c client.Client, live client.Reader, recorder events.EventRecorder, clk clock.PassiveClock) *Leases {
+	return &Leases{client: c, live: live, events: recorder, clock: clk, unheard: sets.Set[string]{}}
 }
 
 // Register adds the controller to a manager.
@@ -147,7 +148,15 @@ func (c *Leases) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	if left := c.left(lease, mc.Spec.LeaseGrace()); left > 0 {
+	left := c.left(lease, mc.Spec.LeaseGrace())
+	if left <= 0 { // of what is renewed in memory, the cache hears of one in three
+		lease = &coordinationv1.Lease{}
+		if err := c.live.Get(ctx, key, lease); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err) // its deletion comes by the watch
+		}
+		left = c.left(lease, mc.Spec.LeaseGrace())
+	}
+	if left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	return reconcile.Result{RequeueAfter: mc.Spec.LeaseGrace()}, c.declareUnknown(ctx, mc)

@@ -64,7 +64,7 @@ func TestOnlyAClusterThatWasJudgedGetsALease(t *testing.T) {
 			if x.status != "" {
 				w.report(accepted, x.status)
 			}
-			w.reconcile(registration.NewLeases(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+			w.reconcile(registration.NewLeases(w.Client, w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 			l := w.lease()
 			err := w.Get(context.Background(), client.ObjectKeyFromObject(l), l)
 			if !x.want {
@@ -102,7 +102,7 @@ func TestALeaseIsLookedAtAgainWhenItExpires(t *testing.T) {
 			w.renew(noon.Add(-x.age))
 			recorder := events.NewFakeRecorder(9)
 			c, writes := env.Counting(t)
-			controller := registration.NewLeases(c, recorder, clocktesting.NewFakePassiveClock(noon))
+			controller := registration.NewLeases(c, c, recorder, clocktesting.NewFakePassiveClock(noon))
 			for range 2 {
 				if r := w.reconcile(controller); r.RequeueAfter != x.again {
 					t.Errorf("looked at again after %s, want %s", r.RequeueAfter, x.again)
@@ -121,12 +121,36 @@ func TestALeaseIsLookedAtAgainWhenItExpires(t *testing.T) {
 	}
 }
 
+// behind is a client whose leases are an hour old.
+type behind struct{ client.Client }
+
+func (c behind) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	err := c.Client.Get(ctx, key, o, options...)
+	if lease, ok := o.(*coordinationv1.Lease); ok && err == nil {
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: noon.Add(-time.Hour)}
+	}
+	return err
+}
+
+// A cache may have an older renewal than the server, which keeps some in memory.
+func TestSilenceIsWhatTheServerSays(t *testing.T) {
+	w := newWorld(t, nil)
+	w.report(accepted, metav1.ConditionTrue)
+	w.report(available, metav1.ConditionTrue)
+	w.renew(noon.Add(-time.Minute))
+	controller := registration.NewLeases(behind{w.Client}, w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon))
+	if r := w.reconcile(controller); r.RequeueAfter != 4*time.Minute {
+		t.Errorf("looked at again after %s, want 4m", r.RequeueAfter)
+	}
+	w.mustSay(available, metav1.ConditionTrue, "Test", "said the test")
+}
+
 func TestAClusterThatGoesWithoutALeaseIsUnknownAtOnce(t *testing.T) {
 	w := newWorld(t, func(mc *clusterv1.ManagedCluster) { mc.Finalizers = []string{holding} })
 	w.report(accepted, metav1.ConditionTrue)
 	w.report(available, metav1.ConditionTrue)
 	w.Must(w.Delete(context.Background(), w.cluster()))
-	w.reconcile(registration.NewLeases(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(registration.NewLeases(w.Client, w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 	w.mustSay(available, metav1.ConditionUnknown, stopped, stoppedText)
 	if err := w.Get(context.Background(), client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a lease (%v)", err)
@@ -139,7 +163,7 @@ func TestTheHubNeverDeclaresAClusterAvailable(t *testing.T) {
 	w.report(available, metav1.ConditionUnknown)
 	w.renew(noon)
 	c, writes := env.Counting(t)
-	w.reconcile(registration.NewLeases(c, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(registration.NewLeases(c, c, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 	if writes.Count() != 0 {
 		t.Errorf("%d writes for a cluster whose agent is back", writes.Count())
 	}
@@ -147,7 +171,7 @@ func TestTheHubNeverDeclaresAClusterAvailable(t *testing.T) {
 
 func TestSilenceIsReportedInTheClustersNamespace(t *testing.T) {
 	run(t, func(m manager.Manager) error {
-		return registration.NewLeases(m.GetClient(), m.GetEventRecorder("registration-controller"), clock.RealClock{}).Register(m)
+		return registration.NewLeases(m.GetClient(), m.GetClient(), m.GetEventRecorder("registration-controller"), clock.RealClock{}).Register(m)
 	})
 	w := newWorld(t, nil)
 	w.report(accepted, metav1.ConditionTrue)
@@ -194,7 +218,7 @@ func TestALeaseThatRanOutWhileTheHubWasAwayCountsFromItsStart(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(noon)
 	var controller *registration.Leases
 	run(t, func(m manager.Manager) error {
-		controller = registration.NewLeases(m.GetClient(), events.NewFakeRecorder(9), clk)
+		controller = registration.NewLeases(m.GetClient(), m.GetClient(), events.NewFakeRecorder(9), clk)
 		return controller.Register(m)
 	})
 	renewals := 0
@@ -226,7 +250,7 @@ func TestALeaseWithoutTheLabelIsLabelled(t *testing.T) {
 	l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-time.Hour)}
 	w.Make(l)
 	run(t, func(m manager.Manager) error {
-		return registration.NewLeases(m.GetClient(), events.NewFakeRecorder(10), clock.RealClock{}).Register(m)
+		return registration.NewLeases(m.GetClient(), m.GetClient(), events.NewFakeRecorder(10), clock.RealClock{}).Register(m)
 	})
 	w.untilItSays(available, metav1.ConditionUnknown, stopped, stoppedText)
 	if err := w.Get(context.Background(), client.ObjectKeyFromObject(l), l); err != nil || l.Labels["open-cluster-management.io/cluster-name"] != w.name {

@@ -146,7 +146,7 @@ func TestNothingIsDoneInTheNamespaceOfAReservedName(t *testing.T) {
 	w := &world{World: env.World(t), name: "kube-public"}
 	w.Make(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name, Finalizers: []string{cluster.ResourceCleanupFinalizer, holding}}})
 	w.report(cluster.ConditionHubAccepted, metav1.ConditionTrue)
-	w.reconcile(registration.NewLeases(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(registration.NewLeases(w.Client, w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 	if err := w.Get(ctx, client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a lease (%v)", err)
 	}
@@ -182,7 +182,7 @@ func TestANamespaceThatIsNotTheClustersIsNotTakenOver(t *testing.T) {
 			t.Errorf("%T %s is there (%v)", o, client.ObjectKeyFromObject(o), err)
 		}
 	}
-	w.reconcile(registration.NewLeases(w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(registration.NewLeases(w.Client, w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
 	if err := w.Get(ctx, client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a lease (%v)", err)
 	}

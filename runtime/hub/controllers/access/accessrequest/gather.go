@@ -310,7 +310,7 @@ func (c *Controller) isSelected(ctx context.Context, lc *v1alpha1.LogicalCloud, 
 
 // heartbeat says when a cluster's agent was last heard of.
 func (c *Controller) heartbeat(ctx context.Context, name string) string {
-	lease, err := apply.Read(ctx, c.client, client.ObjectKey{Namespace: name, Name: cluster.LeaseName}, &coordinationv1.Lease{})
+	lease, err := apply.Read(ctx, c.live, client.ObjectKey{Namespace: name, Name: cluster.LeaseName}, &coordinationv1.Lease{})
 	if err != nil || lease == nil || lease.Spec.RenewTime == nil {
 		return ""
 	}
