@@ -194,6 +194,9 @@ func buildGeneric(
 	if generic.Authentication.RequestHeaderConfig == nil { // no front proxy, whose users are others in each request
 		generic.Authentication.Authenticator = &verified{Request: generic.Authentication.Authenticator, options: s.Authentication.ClientCert.CAContentProvider.VerifyOptions}
 	}
+	if err := shareObjects(versionedInformers, raw.caches.shared); err != nil {
+		return nil, fmt.Errorf("share objects: %w", err)
+	}
 	if err := withBoundRights(generic, versionedInformers); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -65,10 +64,10 @@ func (s *Server) RunControllers(ctx context.Context, o ControllerOptions) error 
 	if err != nil {
 		return fmt.Errorf("start the core controllers: %w", err)
 	}
-	all := informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(trim))
+	all := informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(s.caches.shared))
 	plain := all
 	if o.PlainNamespaces != "" {
-		plain = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(trim),
+		plain = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(s.caches.shared),
 			informers.WithTweakListOptions(func(l *metav1.ListOptions) { l.LabelSelector = o.PlainNamespaces }))
 	}
 	var controllers []Controller
@@ -96,15 +95,6 @@ func (s *Server) RunControllers(ctx context.Context, o ControllerOptions) error 
 	plain.Start(ctx.Done())
 	RunAll(ctx, controllers)
 	return nil
-}
-
-// trim removes the managed fields, which none of these controllers reads, from the
-// objects in their caches. kube-controller-manager does the same.
-func trim(object any) (any, error) {
-	if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetManagedFields(nil)
-	}
-	return object, nil
 }
 
 // RunAll runs controllers side by side until ctx ends and all have returned.

@@ -23,6 +23,7 @@ import (
 // connection for each resource; the one in this process is called.
 type rawStores struct {
 	member *etcd.Server // nil for an external etcd
+	caches watchCaches
 
 	mu        sync.Mutex
 	compactor compactor
@@ -87,6 +88,9 @@ func (r *rawStores) cached(index indexing, wrap func(resumedWatches) storage.Int
 		itself := func(s storage.Interface) storage.Interface { return s }
 		opened, destroy, err := openCached(
 			r, config, itself, prefix, key, newObject, newList, attributes, trigger, indexers)
+		if err == nil {
+			r.caches.add(opened.cached, key, newObject)
+		}
 		return wrap(opened), destroy, err
 	}
 }

@@ -72,6 +72,7 @@ type Server struct {
 	serviceAccountKey string // a file
 
 	served  *servedKinds
+	caches  *watchCaches
 	handler http.Handler
 	paths   *mux.PathRecorderMux
 	token   string
@@ -235,6 +236,7 @@ func (s *Server) start(startCtx, ctx context.Context, o Options, listener net.Li
 	if err != nil {
 		return err
 	}
+	s.caches = &objects.raw.caches
 	sealing, err := objects.settle(startCtx, o, files)
 	if err == nil {
 		err = objects.meter(o, sealing)

@@ -248,7 +248,7 @@ func runControllers(ctx context.Context, o Options, server *controlplane.Server,
 		return err
 	}
 	m, err := manager.New(server.RESTConfig("muster-hub"), manager.Options{
-		Log: o.Log, Election: election, Memory: server.ListerWatcher,
+		Log: o.Log, Election: election, Memory: server.ListerWatcher, Transform: server.Shared,
 	})
 	if err != nil {
 		return err

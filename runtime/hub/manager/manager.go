@@ -59,6 +59,8 @@ type Options struct {
 	// Memory makes what reads custom resources from the memory of the API server, when that
 	// is in this process. Without it they are read by requests.
 	Memory func(extension.Reads) toolscache.ListerWatcher
+	// Transform, if set, changes the objects that are read by requests before they are kept.
+	Transform toolscache.TransformFunc
 }
 
 // Election is how replicas of a hub elect a leader.
@@ -90,6 +92,9 @@ func New(c *rest.Config, o Options) (*Manager, error) {
 	}
 	made := &Manager{elects: o.Election != nil, memory: o.Memory}
 	options.Scheme, options.Mapper = api.Scheme(), restmapper.Static()
+	if o.Transform != nil {
+		options.DefaultTransform = o.Transform
+	}
 	made.ReadMemory(&options, workcache.Unread()...)
 	all := manager.Options{
 		Scheme:         options.Scheme,
