@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
@@ -363,7 +364,24 @@ func NewCredentials(id Identity) (*Credentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the connection to the hub %s: %w", id.Hub.Server, err)
 	}
+	smallTables(c.transport)
 	return c, nil
+}
+
+// smallTables has a connection by HTTP/2 remember few headers, or none of those that the hub
+// sends, each with an ID of its own. The hub keeps both tables for each of its agents.
+func smallTables(t http.RoundTripper) {
+	for {
+		switch inner := t.(type) {
+		case *http.Transport:
+			inner.HTTP2 = &http.HTTP2Config{MaxDecoderHeaderTableSize: 1, MaxEncoderHeaderTableSize: 1 << 10}
+			return
+		case utilnet.RoundTripperWrapper:
+			t = inner.WrappedRoundTripper()
+		default:
+			return
+		}
+	}
 }
 
 // Config is a client's configuration without a rate limit.
