@@ -64,10 +64,11 @@ func (s *Server) RunControllers(ctx context.Context, o ControllerOptions) error 
 	if err != nil {
 		return fmt.Errorf("start the core controllers: %w", err)
 	}
-	all := informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(s.caches.shared))
+	shared := informers.WithTransform(s.caches.shared)
+	all := informers.NewSharedInformerFactoryWithOptions(client, informerResync, shared)
 	plain := all
 	if o.PlainNamespaces != "" {
-		plain = informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(s.caches.shared),
+		plain = informers.NewSharedInformerFactoryWithOptions(client, informerResync, shared,
 			informers.WithTweakListOptions(func(l *metav1.ListOptions) { l.LabelSelector = o.PlainNamespaces }))
 	}
 	var controllers []Controller

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -93,9 +93,12 @@ func testRenewals(t *testing.T, s *controlplane.Server, config *rest.Config) {
 		testkit.Must(t, err)
 		list, err := leases.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 		testkit.Must(t, err)
-		for from, l := range map[string]*coordinationv1.Lease{"the answer": answer, "the object": got, "the list": &list.Items[0]} {
+		for from, l := range map[string]*coordinationv1.Lease{
+			"the answer": answer, "the object": got, "the list": &list.Items[0],
+		} {
 			if !l.Spec.RenewTime.Equal(at()) || l.ResourceVersion != answer.ResourceVersion || l.Labels["a"] != "b" {
-				t.Errorf("after a renewal of %v, %s has %v of the version %s", at(), from, l.Spec.RenewTime, l.ResourceVersion)
+				t.Errorf("after a renewal of %v, %s has %v of the version %s",
+					at(), from, l.Spec.RenewTime, l.ResourceVersion)
 			}
 		}
 		kept[name] = answer
@@ -112,16 +115,20 @@ func testRenewals(t *testing.T, s *controlplane.Server, config *rest.Config) {
 	seen := func(name string) int {
 		t.Helper()
 		// What is stored last is what ends the count.
-		marked, err := leases.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"end":"x"}}}`), metav1.PatchOptions{})
-		testkit.Must(t, err)
+		annotate := func(annotations string) *coordinationv1.Lease {
+			lease, err := leases.Patch(t.Context(), name, types.MergePatchType,
+				[]byte(`{"metadata":{"annotations":`+annotations+`}}`), metav1.PatchOptions{})
+			testkit.Must(t, err)
+			return lease
+		}
+		marked := annotate(`{"end":"x"}`)
 		if !marked.Spec.RenewTime.Equal(at()) {
 			t.Errorf("a patch has lost the renewal of %v: there is %v", at(), marked.Spec.RenewTime)
 		}
 		if _, err := leases.Update(t.Context(), kept[name], metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 			t.Errorf("an update of the version before a patch: %v, want a conflict", err)
 		}
-		kept[name], err = leases.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`), metav1.PatchOptions{})
-		testkit.Must(t, err)
+		kept[name] = annotate("null")
 		for n := 0; ; n++ {
 			event, open := <-events[name].ResultChan()
 			lease, ok := event.Object.(*coordinationv1.Lease)
@@ -143,30 +150,34 @@ func testRenewals(t *testing.T, s *controlplane.Server, config *rest.Config) {
 func testPolicy(t *testing.T, s *controlplane.Server, renew func(), seen func() int) {
 	t.Helper()
 	policies := admin(t, s).AdmissionregistrationV1()
-	fail := admissionregistrationv1.Fail
-	_, err := policies.ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
+	fail := admissionv1.Fail
+	rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+		Rule: admissionv1.Rule{
+			APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"leases"},
+		},
+	}}
+	_, err := policies.ValidatingAdmissionPolicies().Create(t.Context(), &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "leases"},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: &fail,
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"leases"}},
-				},
-			}}},
-			Validations: []admissionregistrationv1.Validation{{Expression: "object.metadata.name != 'refused'"}},
+			MatchConstraints: &admissionv1.MatchResources{
+				ResourceRules: []admissionv1.NamedRuleWithOperations{rule},
+			},
+			Validations: []admissionv1.Validation{{Expression: "object.metadata.name != 'refused'"}},
 		},
 	}, metav1.CreateOptions{})
 	testkit.Must(t, err)
-	_, err = policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+	bindings := policies.ValidatingAdmissionPolicyBindings()
+	_, err = bindings.Create(t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "leases"},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: "leases", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "leases", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 		},
 	}, metav1.CreateOptions{})
 	testkit.Must(t, err)
 	defer func() {
-		testkit.Must(t, policies.ValidatingAdmissionPolicyBindings().Delete(t.Context(), "leases", metav1.DeleteOptions{}))
+		testkit.Must(t, bindings.Delete(t.Context(), "leases", metav1.DeleteOptions{}))
 		testkit.Must(t, policies.ValidatingAdmissionPolicies().Delete(t.Context(), "leases", metav1.DeleteOptions{}))
 	}()
 	refused := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "refused"}}

@@ -30,7 +30,9 @@ type watchCache struct {
 	newObject func() runtime.Object
 }
 
-func (c *watchCaches) add(cached *cacher.Cacher, key func(runtime.Object) (string, error), newObject func() runtime.Object) {
+func (c *watchCaches) add(
+	cached *cacher.Cacher, key func(runtime.Object) (string, error), newObject func() runtime.Object,
+) {
 	kinds, _, err := legacyscheme.Scheme.ObjectKinds(newObject())
 	if err != nil {
 		return // a kind of extensions or of aggregation
@@ -108,7 +110,8 @@ func (c *watchCaches) find(read runtime.Object, version string) runtime.Object {
 func shareObjects(all informers.SharedInformerFactory, shared cache.TransformFunc) error {
 	rbac := all.Rbac().V1()
 	for _, i := range []cache.SharedIndexInformer{
-		rbac.Roles().Informer(), rbac.RoleBindings().Informer(), rbac.ClusterRoles().Informer(), rbac.ClusterRoleBindings().Informer(),
+		rbac.Roles().Informer(), rbac.RoleBindings().Informer(),
+		rbac.ClusterRoles().Informer(), rbac.ClusterRoleBindings().Informer(),
 		all.Core().V1().Namespaces().Informer(),
 	} {
 		if err := i.SetTransform(shared); err != nil {

@@ -85,7 +85,8 @@ func decode(r *http.Request, body []byte) *coordinationv1.Lease {
 
 // isPlain reports whether a request asks for nothing but the write, and its answer.
 func isPlain(r *http.Request) bool {
-	return r.URL.RawQuery == "" && r.Header.Get("Content-Encoding") == "" && !strings.Contains(r.Header.Get("Accept"), "as=")
+	return r.URL.RawQuery == "" && r.Header.Get("Content-Encoding") == "" &&
+		!strings.Contains(r.Header.Get("Accept"), "as=")
 }
 
 // isAudited reports whether the body of a request is noted, which the API's own handlers do.

@@ -156,7 +156,8 @@ func (l *lease) wrote(written runtime.Object, now time.Time) {
 		return
 	}
 	s := &state{
-		uid: stored.UID, version: stored.ResourceVersion, rest: rest(stored), renewed: stored.Spec.RenewTime.Time, room: between,
+		uid: stored.UID, version: stored.ResourceVersion, rest: rest(stored),
+		renewed: stored.Spec.RenewTime.Time, room: between,
 	}
 	s.ahead = s.renewed.Sub(now)
 	if before != nil {
@@ -253,8 +254,8 @@ func (s store) Delete(
 // GuaranteedUpdate implements storage.Interface. What is updated has the newest renewal, so that
 // a write of something else does not lose it.
 func (s store) GuaranteedUpdate(
-	ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions,
-	update storage.UpdateFunc, cached runtime.Object,
+	ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
+	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object,
 ) error {
 	showing := func(existing runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		s.show(existing)

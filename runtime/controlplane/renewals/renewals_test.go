@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/kubernetes/pkg/apis/coordination"
@@ -75,7 +76,8 @@ func (k *kept) GetList(_ context.Context, _ string, _ storage.ListOptions, out r
 }
 
 func (k *kept) Delete(
-	context.Context, string, runtime.Object, *storage.Preconditions, storage.ValidateObjectFunc, runtime.Object, storage.DeleteOptions,
+	context.Context, string, runtime.Object, *storage.Preconditions, storage.ValidateObjectFunc, runtime.Object,
+	storage.DeleteOptions,
 ) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -84,7 +86,8 @@ func (k *kept) Delete(
 }
 
 func (k *kept) GuaranteedUpdate(
-	_ context.Context, _ string, out runtime.Object, _ bool, _ *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object,
+	_ context.Context, _ string, out runtime.Object, _ bool, _ *storage.Preconditions,
+	update storage.UpdateFunc, _ runtime.Object,
 ) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,10 +118,18 @@ func newWorld(t *testing.T) *world {
 	leases := renewals.New(func(_, name string) bool { return name == "beat" }, w.plain.Load, w.clock)
 	w.store = leases.Store(w.below)
 	w.serve = leases.Handler(http.HandlerFunc(w.update))
-	lease := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "one", Name: "beat", UID: "u", Labels: map[string]string{"a": "b"}}}
-	lease.Spec.RenewTime = &metav1.MicroTime{Time: noon}
-	testkit.Must(t, w.store.Create(t.Context(), key, lease, &coordination.Lease{}, 0))
+	w.create("u")
 	return w
+}
+
+// create makes the lease, with a renewal of noon.
+func (w *world) create(uid types.UID) {
+	w.Helper()
+	lease := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "one", Name: "beat", UID: uid, Labels: map[string]string{"a": "b"},
+	}}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: noon}
+	testkit.Must(w.T, w.store.Create(w.Context(), key, lease, &coordination.Lease{}, 0))
 }
 
 // update stores the lease of a request as the API server does.
@@ -131,12 +142,13 @@ func (w *world) update(answer http.ResponseWriter, r *http.Request) {
 	next := &coordination.Lease{}
 	testkit.Must(w.T, coordinationconversion.Convert_v1_Lease_To_coordination_Lease(sent, next, nil))
 	out := &coordination.Lease{}
-	err := w.store.GuaranteedUpdate(r.Context(), key, out, false, nil, func(existing runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
+	replace := func(existing runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		if existing.(*coordination.Lease).ResourceVersion != sent.ResourceVersion {
 			return nil, nil, errConflict
 		}
 		return next, nil, nil
-	}, nil)
+	}
+	err := w.store.GuaranteedUpdate(r.Context(), key, out, false, nil, replace, nil)
 	switch {
 	case errors.Is(err, errConflict):
 		answer.WriteHeader(http.StatusConflict)
@@ -179,7 +191,8 @@ func (w *world) put(l *coordinationv1.Lease, change ...func(*http.Request)) (int
 }
 
 func (w *world) send(body []byte, change ...func(*http.Request)) (int, *coordinationv1.Lease) {
-	r := httptest.NewRequest(http.MethodPut, "https://hub/apis/coordination.k8s.io/v1/namespaces/one/leases/beat", bytes.NewReader(body))
+	const url = "https://hub/apis/coordination.k8s.io/v1/namespaces/one/leases/beat"
+	r := httptest.NewRequest(http.MethodPut, url, bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
 	r = r.WithContext(request.WithRequestInfo(r.Context(), &request.RequestInfo{
@@ -247,8 +260,10 @@ func TestWhatIsMoreThanTheNextRenewalIsStored(t *testing.T) {
 			w.clock.SetTime(w.clock.Now().Add(2 * period))
 			return w.clock.Now()
 		},
-		"to an old time":   func(w *world, _ *coordinationv1.Lease) time.Time { return w.clock.Now().Add(-2 * period) },
-		"by a moved clock": func(w *world, _ *coordinationv1.Lease) time.Time { return w.clock.Now().Add(40 * time.Second) },
+		"to an old time": func(w *world, _ *coordinationv1.Lease) time.Time { return w.clock.Now().Add(-2 * period) },
+		"by a moved clock": func(w *world, _ *coordinationv1.Lease) time.Time {
+			return w.clock.Now().Add(40 * time.Second)
+		},
 		"a label": func(w *world, l *coordinationv1.Lease) time.Time {
 			l.Labels["a"] = "c"
 			return w.clock.Now()
@@ -294,7 +309,9 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	for name, change := range map[string]func(*http.Request){
 		"dry run":       func(r *http.Request) { r.URL.RawQuery = "dryRun=All" },
 		"field manager": func(r *http.Request) { r.URL.RawQuery = "fieldManager=me" },
-		"a table":       func(r *http.Request) { r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io") },
+		"a table": func(r *http.Request) {
+			r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+		},
 		"an encoding":   func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") },
 		"another type":  func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
 		"no length":     func(r *http.Request) { r.ContentLength = -1 },
@@ -355,7 +372,7 @@ func TestWritesKeepTheNewestRenewal(t *testing.T) {
 	if stored {
 		t.Fatal("the renewal was stored")
 	}
-	testkit.Must(t, w.store.GuaranteedUpdate(t.Context(), key, &coordination.Lease{}, false, nil, labelled, nil))
+	w.change(labelled)
 	after, _ := w.read()
 	if !after.Spec.RenewTime.Equal(before.Spec.RenewTime) || after.Labels["new"] != "label" {
 		t.Errorf("after another write there is %v, want the renewal of %v", after, before.Spec.RenewTime)
@@ -364,6 +381,12 @@ func TestWritesKeepTheNewestRenewal(t *testing.T) {
 	if code, _ := w.put(before); code != http.StatusConflict {
 		t.Errorf("a renewal of the version before is answered by %d, want a conflict", code)
 	}
+}
+
+// change has another client change the lease.
+func (w *world) change(f storage.UpdateFunc) {
+	w.Helper()
+	testkit.Must(w.T, w.store.GuaranteedUpdate(w.Context(), key, &coordination.Lease{}, false, nil, f, nil))
 }
 
 func labelled(existing runtime.Object, _ storage.ResponseMeta) (runtime.Object, *uint64, error) {
@@ -401,9 +424,7 @@ func TestALeaseThatWasDeletedIsForgotten(t *testing.T) {
 	if code, _ := w.put(before); code != http.StatusNotFound {
 		t.Errorf("a renewal after the deletion is answered by %d, want not found", code)
 	}
-	again := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "one", Name: "beat", UID: "v", Labels: map[string]string{}}}
-	again.Spec.RenewTime = &metav1.MicroTime{Time: noon}
-	testkit.Must(t, w.store.Create(t.Context(), key, again, &coordination.Lease{}, 0))
+	w.create("v")
 	if got, _ := w.read(); !got.Spec.RenewTime.Time.Equal(noon) {
 		t.Errorf("the new lease has the renewal of %v", got.Spec.RenewTime)
 	}
@@ -420,7 +441,7 @@ func TestConcurrentWritesLoseNothing(t *testing.T) {
 	for range 4 {
 		writers.Go(func() {
 			for range 200 {
-				testkit.Must(t, w.store.GuaranteedUpdate(t.Context(), key, &coordination.Lease{}, false, nil, counted, nil))
+				w.change(counted)
 			}
 		})
 	}

@@ -15,7 +15,8 @@ import (
 // A hub need not remember the headers of its answers for each agent.
 func TestAConnectionAsksTheHubForNoTableOfHeaders(t *testing.T) {
 	ca, server := testkit.Serving(t)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{server}, NextProtos: []string{"h2"}})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0",
+		&tls.Config{Certificates: []tls.Certificate{server}, NextProtos: []string{"h2"}})
 	testkit.Must(t, err)
 	defer func() { _ = listener.Close() }()
 	asked := make(chan uint32, 1)

@@ -64,7 +64,7 @@ func TestOnlyAClusterThatWasJudgedGetsALease(t *testing.T) {
 			if x.status != "" {
 				w.report(accepted, x.status)
 			}
-			w.reconcile(registration.NewLeases(w.Client, w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+			w.reconcile(leasesAtNoon(w.Client))
 			l := w.lease()
 			err := w.Get(context.Background(), client.ObjectKeyFromObject(l), l)
 			if !x.want {
@@ -80,6 +80,11 @@ func TestOnlyAClusterThatWasJudgedGetsALease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leasesAtNoon is the controller by a clock that stands still.
+func leasesAtNoon(c client.Client) *registration.Leases {
+	return registration.NewLeases(c, c, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon))
 }
 
 func TestALeaseIsLookedAtAgainWhenItExpires(t *testing.T) {
@@ -138,7 +143,8 @@ func TestSilenceIsWhatTheServerSays(t *testing.T) {
 	w.report(accepted, metav1.ConditionTrue)
 	w.report(available, metav1.ConditionTrue)
 	w.renew(noon.Add(-time.Minute))
-	controller := registration.NewLeases(behind{w.Client}, w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon))
+	clk := clocktesting.NewFakePassiveClock(noon)
+	controller := registration.NewLeases(behind{w.Client}, w.Client, events.NewFakeRecorder(9), clk)
 	if r := w.reconcile(controller); r.RequeueAfter != 4*time.Minute {
 		t.Errorf("looked at again after %s, want 4m", r.RequeueAfter)
 	}
@@ -150,7 +156,7 @@ func TestAClusterThatGoesWithoutALeaseIsUnknownAtOnce(t *testing.T) {
 	w.report(accepted, metav1.ConditionTrue)
 	w.report(available, metav1.ConditionTrue)
 	w.Must(w.Delete(context.Background(), w.cluster()))
-	w.reconcile(registration.NewLeases(w.Client, w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(leasesAtNoon(w.Client))
 	w.mustSay(available, metav1.ConditionUnknown, stopped, stoppedText)
 	if err := w.Get(context.Background(), client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a lease (%v)", err)
@@ -163,7 +169,7 @@ func TestTheHubNeverDeclaresAClusterAvailable(t *testing.T) {
 	w.report(available, metav1.ConditionUnknown)
 	w.renew(noon)
 	c, writes := env.Counting(t)
-	w.reconcile(registration.NewLeases(c, c, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(leasesAtNoon(c))
 	if writes.Count() != 0 {
 		t.Errorf("%d writes for a cluster whose agent is back", writes.Count())
 	}
@@ -171,7 +177,8 @@ func TestTheHubNeverDeclaresAClusterAvailable(t *testing.T) {
 
 func TestSilenceIsReportedInTheClustersNamespace(t *testing.T) {
 	run(t, func(m manager.Manager) error {
-		return registration.NewLeases(m.GetClient(), m.GetClient(), m.GetEventRecorder("registration-controller"), clock.RealClock{}).Register(m)
+		recorder := m.GetEventRecorder("registration-controller")
+		return registration.NewLeases(m.GetClient(), m.GetClient(), recorder, clock.RealClock{}).Register(m)
 	})
 	w := newWorld(t, nil)
 	w.report(accepted, metav1.ConditionTrue)
@@ -250,7 +257,8 @@ func TestALeaseWithoutTheLabelIsLabelled(t *testing.T) {
 	l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-time.Hour)}
 	w.Make(l)
 	run(t, func(m manager.Manager) error {
-		return registration.NewLeases(m.GetClient(), m.GetClient(), events.NewFakeRecorder(10), clock.RealClock{}).Register(m)
+		c := m.GetClient()
+		return registration.NewLeases(c, c, events.NewFakeRecorder(10), clock.RealClock{}).Register(m)
 	})
 	w.untilItSays(available, metav1.ConditionUnknown, stopped, stoppedText)
 	if err := w.Get(context.Background(), client.ObjectKeyFromObject(l), l); err != nil || l.Labels["open-cluster-management.io/cluster-name"] != w.name {

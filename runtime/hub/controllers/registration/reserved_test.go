@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -25,7 +24,6 @@ import (
 	"github.com/muster-fleet/terraform-provider-muster/internal/testkit/testworld"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster"
 	clusterv1 "github.com/muster-fleet/terraform-provider-muster/runtime/api/cluster/v1"
-	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/gc"
 	"github.com/muster-fleet/terraform-provider-muster/runtime/hub/controllers/registration/managedcluster"
 )
@@ -146,7 +144,7 @@ func TestNothingIsDoneInTheNamespaceOfAReservedName(t *testing.T) {
 	w := &world{World: env.World(t), name: "kube-public"}
 	w.Make(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: w.name, Finalizers: []string{cluster.ResourceCleanupFinalizer, holding}}})
 	w.report(cluster.ConditionHubAccepted, metav1.ConditionTrue)
-	w.reconcile(registration.NewLeases(w.Client, w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(leasesAtNoon(w.Client))
 	if err := w.Get(ctx, client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a lease (%v)", err)
 	}
@@ -182,7 +180,7 @@ func TestANamespaceThatIsNotTheClustersIsNotTakenOver(t *testing.T) {
 			t.Errorf("%T %s is there (%v)", o, client.ObjectKeyFromObject(o), err)
 		}
 	}
-	w.reconcile(registration.NewLeases(w.Client, w.Client, events.NewFakeRecorder(9), clocktesting.NewFakePassiveClock(noon)))
+	w.reconcile(leasesAtNoon(w.Client))
 	if err := w.Get(ctx, client.ObjectKeyFromObject(w.lease()), w.lease()); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a lease (%v)", err)
 	}
