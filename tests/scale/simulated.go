@@ -39,10 +39,9 @@ import (
 )
 
 const (
-	// tokenUser is who simulated agents are before they have a certificate: they join by
-	// one token. The hub approves their certificate requests by itself (--auto-approve).
-	tokenUser = "system:bootstrap:" + tokenID
-	tokenID   = "scale0"
+	// ofToken is how many simulated agents join by the same token, whose budget the last ones
+	// would wait for otherwise.
+	ofToken = 1000
 	// joining is how many simulated agents join at a time.
 	joining = 50
 	// agentsShare is the part of the machine's memory that the simulated agents may take
@@ -116,7 +115,10 @@ func simulate(ctx context.Context, muster string, o sizes, out io.Writer) error 
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	flags := []string{"--auto-approve", tokenUser}
+	var flags []string
+	for i := range o.tokens() {
+		flags = append(flags, "--auto-approve", cluster.TokenUser(tokenOf(i).ID))
+	}
 	if o.profiles != "" {
 		if err := os.MkdirAll(o.profiles, 0o700); err != nil {
 			return fmt.Errorf("make the folder of --profiles: %w", err)
@@ -196,25 +198,38 @@ func machine() (memory, load float64) {
 	return memory, load
 }
 
-// prepare makes the token, what placements need, the cluster that the others are copies of
-// (with the agent's definitions, a node, and the Secret by which the agent joins), and the
-// members.
-func (s *simulation) prepare(ctx context.Context) error {
-	token := bootstraptoken.Token{ID: tokenID, Secret: "0123456789abcdef", Groups: cluster.BootstrapGroup}
-	binding := &clusterv1beta2.ManagedClusterSetBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: setNamespace, Name: "default"},
-	}
-	binding.Spec.ClusterSet = "default"
-	for _, o := range []client.Object{token.Object(), binding} {
-		if err := s.hub.client.Create(ctx, o); err != nil {
-			return err
-		}
-	}
+// tokenOf is a token by which simulated agents join.
+func tokenOf(i int) bootstraptoken.Token {
+	id := fmt.Sprintf("s%05d", i)
+	return bootstraptoken.Token{ID: id, Secret: "0123456789abcdef", Groups: cluster.BootstrapGroup}
+}
+
+// tokens is how many tokens the agents join by. The hub approves their certificate requests by
+// itself.
+func (s sizes) tokens() int { return (s.clusters + ofToken - 1) / ofToken }
+
+// bootstrapSecret is the Secret by which an agent joins.
+func (s *simulation) bootstrapSecret(token bootstraptoken.Token) (*unstructured.Unstructured, error) {
 	access, err := kubeconfig.Config{
 		Cluster: "hub", User: "bootstrap", Server: s.hub.config.Host, CAData: s.hub.config.CAData,
 		Token: token.String(),
 	}.YAML()
-	if err != nil {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret",
+		"metadata": map[string]any{"namespace": cluster.AgentNamespace, "name": cluster.BootstrapSecret},
+		"data":     map[string]any{"kubeconfig": base64.StdEncoding.EncodeToString(access)},
+	}}, err
+}
+
+// prepare makes what placements need, the clusters that the others are copies of, one for each
+// token (with the agent's definitions, a node, and the Secret by which the agent joins), and the
+// members.
+func (s *simulation) prepare(ctx context.Context) error {
+	binding := &clusterv1beta2.ManagedClusterSetBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: setNamespace, Name: "default"},
+	}
+	binding.Spec.ClusterSet = "default"
+	if err := s.hub.client.Create(ctx, binding); err != nil {
 		return err
 	}
 	kinds, err := crds.ManagedCluster()
@@ -226,24 +241,31 @@ func (s *simulation) prepare(ctx context.Context) error {
 		return err
 	}
 	size := map[string]any{"cpu": "16", "memory": "64Gi", "pods": "110"}
-	for _, o := range []map[string]any{
-		{
-			"apiVersion": "v1", "kind": "Secret",
-			"metadata": map[string]any{"namespace": cluster.AgentNamespace, "name": cluster.BootstrapSecret},
-			"data":     map[string]any{"kubeconfig": base64.StdEncoding.EncodeToString(access)},
-		},
-		{
-			"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "node"},
-			"status": map[string]any{"capacity": size, "allocatable": size},
-		},
-	} {
-		if err := s.first.Create(&unstructured.Unstructured{Object: o}); err != nil {
-			return err
-		}
+	node := map[string]any{
+		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "node"},
+		"status": map[string]any{"capacity": size, "allocatable": size},
 	}
+	if err := s.first.Create(&unstructured.Unstructured{Object: node}); err != nil {
+		return err
+	}
+	var original *memcluster.Cluster
 	for i := range s.clusters {
+		if i%ofToken == 0 {
+			token := tokenOf(i / ofToken)
+			if err := s.hub.client.Create(ctx, token.Object()); err != nil {
+				return err
+			}
+			secret, err := s.bootstrapSecret(token)
+			if err != nil {
+				return err
+			}
+			original = s.first.Copy()
+			if err := original.Create(secret); err != nil {
+				return err
+			}
+		}
 		s.members = append(s.members, &member{
-			name: fmt.Sprintf("cluster-%d", i), labels: s.labels(i), managed: s.first.Copy(),
+			name: fmt.Sprintf("cluster-%d", i), labels: s.labels(i), managed: original.Copy(),
 			stop: func() {}, joined: make(chan time.Time, 1),
 		})
 	}
