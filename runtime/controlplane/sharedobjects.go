@@ -15,10 +15,10 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
-// watchCaches are the watch caches of the built-in kinds. An object of one of these is in
-// memory up to four times: there, and in the informers of the API server, of Kubernetes'
-// controllers and of the hub's. Each has read it from a request, so not even their strings are
-// the same.
+// watchCaches are the watch caches of the built-in kinds. Without them to share from, an object
+// is in memory up to four times: there, and in the informers of the API server, of Kubernetes'
+// controllers and of the hub's. Each reads it by a request, so they have not even its strings in
+// common.
 type watchCaches struct {
 	mu    sync.RWMutex
 	kinds map[schema.GroupKind]watchCache

@@ -1,15 +1,14 @@
-// Package renewals keeps most renewals of leases in memory. A lease that is renewed in every
-// minute is hardly ever read, and to store each renewal is a third of what a heartbeat costs:
-// etcd, the watch cache, and all who watch. The rest of a request for one is what admission,
-// validation and the store's bookkeeping cost, which a renewal that changes nothing else has no
-// need of.
+// Package renewals keeps most renewals of leases in memory. A lease that is renewed each minute
+// is hardly ever read. To store a renewal is a third of what it costs: etcd, the watch cache, and
+// all who watch. Admission, validation and the steps of a write cost as much again, and a renewal
+// that changes nothing else needs none of them.
 //
-// One renewal of three is stored. Reads of an object or a list show the newest. A watch shows
+// One in three renewals is stored. Reads of an object or a list show the newest. A watch shows
 // those that are stored, so what it says of a lease is older by two periods at most. When the
-// process ends, those two are lost, which is as if they had not arrived yet: a server that
-// starts has to give clients the time to renew, anyway.
+// process ends, those in memory are lost, as if they had not arrived yet: a server that starts
+// has to give clients the time to renew, anyway.
 //
-// It is for a server that is alone: what is in memory no other one knows.
+// It is for a server that is alone: no other one knows what is in its memory.
 package renewals
 
 import (
@@ -106,7 +105,9 @@ func (k *Leases) find(name types.NamespacedName) *lease {
 	return k.all[name]
 }
 
-func (k *Leases) forget(name types.NamespacedName) {
+// forget drops a lease that is gone. Who calls it holds the lease.
+func (k *Leases) forget(name types.NamespacedName, l *lease) {
+	l.newest.Store(nil) // also for a renewal that has found it already
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.all, name)
@@ -207,7 +208,7 @@ func (s store) write(key string, write func(*lease) error) error {
 	err := write(l)
 	switch {
 	case storage.IsNotFound(err) || apierrors.IsNotFound(err):
-		s.leases.forget(name)
+		s.leases.forget(name, l)
 	case err != nil:
 		l.doubt()
 	}
@@ -245,7 +246,7 @@ func (s store) Delete(
 	return s.write(key, func(l *lease) error {
 		err := s.Interface.Delete(ctx, key, out, preconditions, validate, cached, o)
 		if err == nil && l != nil {
-			s.leases.forget(nameOf(key))
+			s.leases.forget(nameOf(key), l)
 		}
 		return err
 	})

@@ -242,6 +242,16 @@ func (w *world) begin() {
 	}
 }
 
+// due is a world whose next renewal is due and would be kept in memory, with the lease and the
+// number of writes until then.
+func due(t *testing.T) (w *world, lease *coordinationv1.Lease, writes int) {
+	w = newWorld(t)
+	w.begin()
+	w.clock.SetTime(w.clock.Now().Add(period))
+	lease, _ = w.read()
+	return w, lease, w.below.next
+}
+
 func TestTwoOfThreeRenewalsAreNotStored(t *testing.T) {
 	w := newWorld(t)
 	w.begin()
@@ -290,11 +300,7 @@ func TestWhatIsMoreThanTheNextRenewalIsStored(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.begin()
-			w.clock.SetTime(w.clock.Now().Add(period))
-			lease, _ := w.read()
-			writes := w.below.next
+			w, lease, writes := due(t)
 			w.renewed(lease, change(w, lease))
 			if got := w.below.next - writes; got != 1 {
 				t.Errorf("it was written %d times, want once", got)
@@ -325,11 +331,7 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 		"another namespace": func(r *http.Request) { info(r).Namespace = "two" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.begin()
-			w.clock.SetTime(w.clock.Now().Add(period))
-			lease, _ := w.read()
-			writes := w.below.next
+			w, lease, writes := due(t)
 			lease.Spec.RenewTime = &metav1.MicroTime{Time: w.clock.Now()}
 			if code, _ := w.put(lease, change); code != http.StatusOK || w.below.next != writes+1 {
 				t.Errorf("the answer is %d, after %d writes", code, w.below.next-writes)
@@ -343,11 +345,7 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 		"another kind":     func(s string) string { return strings.Replace(s, `"Lease"`, `"Pod"`, 1) },
 	} {
 		t.Run("a body with "+name, func(t *testing.T) {
-			w := newWorld(t)
-			w.begin()
-			w.clock.SetTime(w.clock.Now().Add(period))
-			lease, _ := w.read()
-			writes := w.below.next
+			w, lease, writes := due(t)
 			lease.Spec.RenewTime = &metav1.MicroTime{Time: w.clock.Now()}
 			body, err := json.Marshal(lease)
 			testkit.Must(t, err)
