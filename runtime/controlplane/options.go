@@ -124,7 +124,7 @@ type Options struct {
 	// objects. A request for one value costs nothing for objects with others. Only a Generic
 	// control plane uses it.
 	SelectedBy map[schema.GroupResource]string
-	// RenewalsInMemory, if set, selects leases of which most renewals are kept in memory; see
+	// RenewalsInMemory, if set, selects leases whose renewals are mostly kept in memory; see
 	// the package renewals. Only a Generic control plane with an etcd of its own does so.
 	RenewalsInMemory func(namespace, name string) bool
 	// RightsChanged, if set, is called when roles or their bindings have changed, and must

@@ -47,8 +47,8 @@ func (m *member) beats() (int, error) {
 	return 0, fmt.Errorf("there is no count of heartbeats")
 }
 
-// A fleet that nothing happens to costs its hub one request for each heartbeat, of which one
-// in three is stored: neither the agent nor the hub's controllers write what has not changed.
+// A fleet that nothing happens to costs its hub one request for each heartbeat, and one write
+// for three: neither the agent nor the hub's controllers write what has not changed.
 func TestAHeartbeatIsOneRequestAndNothingElseIs(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Now())
 	h, m := newHub(t, clk), newMember(t, clk)

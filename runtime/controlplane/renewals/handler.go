@@ -59,7 +59,7 @@ func (k *Leases) sent(r *http.Request) *coordinationv1.Lease {
 	return lease
 }
 
-// readAgain is a body of which some has been read.
+// readAgain is a body that was read in part, with that part in front.
 type readAgain struct {
 	io.Reader
 	io.Closer
