@@ -25,6 +25,7 @@ import (
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
+	registrygeneric "k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage"
@@ -188,8 +189,10 @@ func buildGeneric(
 	generic.Authentication.Authenticator = issued{generic.Authentication.Authenticator}
 	encrypted := sealedGetter{raw.of(generic.RESTOptionsGetter), sealing}
 	generic.RESTOptionsGetter = watchedKinds{encrypted, raw, o.SelectedBy}
+	var leases *renewals.Leases
 	if o.RenewalsInMemory != nil && raw.member != nil {
-		keepRenewals(generic, renewals.New(o.RenewalsInMemory, unseen(versionedInformers), o.Clock))
+		leases = renewals.New(o.RenewalsInMemory, noDynamicAdmission(versionedInformers), o.Clock)
+		generic.RESTOptionsGetter = storingLeases(generic.RESTOptionsGetter, leases)
 	}
 	if generic.Authentication.RequestHeaderConfig == nil { // no front proxy, whose users are others in each request
 		generic.Authentication.Authenticator = &verified{Request: generic.Authentication.Authenticator, options: s.Authentication.ClientCert.CAContentProvider.VerifyOptions}
@@ -202,6 +205,12 @@ func buildGeneric(
 	}
 	if err := adjust(generic, o); err != nil {
 		return nil, err
+	}
+	if leases != nil { // behind all that adjust puts in front of requests
+		build := generic.BuildHandlerChainFunc
+		generic.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
+			return build(leases.Handler(h), c)
+		}
 	}
 	if o.RightsChanged != nil {
 		if err := followRights(versionedInformers, o.RightsChanged); err != nil {
@@ -287,23 +296,21 @@ func (v ownVerbs) NewRequestInfo(r *http.Request) (*apirequest.RequestInfo, erro
 	return info, err
 }
 
-// keepRenewals has renewals of leases kept in memory.
-func keepRenewals(generic *genericapiserver.Config, leases *renewals.Leases) {
+// storingLeases has the store of leases know of renewals that are in memory.
+func storingLeases(
+	getter registrygeneric.RESTOptionsGetter, leases *renewals.Leases,
+) registrygeneric.RESTOptionsGetter {
 	around := func(c *storagebackend.ConfigForResource, s storage.Interface) storage.Interface {
 		if c.GroupResource != coordinationv1.Resource("leases") {
 			return s
 		}
 		return leases.Store(s)
 	}
-	generic.RESTOptionsGetter = wrappedGetter{generic.RESTOptionsGetter, around, nil}
-	build := generic.BuildHandlerChainFunc
-	generic.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return build(leases.Handler(h), c)
-	}
+	return wrappedGetter{getter, around, nil}
 }
 
-// unseen reports whether no webhook and no policy is asked about writes.
-func unseen(shared informers.SharedInformerFactory) func() bool {
+// noDynamicAdmission reports whether no webhook and no policy is asked about writes.
+func noDynamicAdmission(shared informers.SharedInformerFactory) func() bool {
 	v1 := shared.Admissionregistration().V1()
 	asked := []cache.SharedIndexInformer{
 		v1.MutatingWebhookConfigurations().Informer(), v1.ValidatingWebhookConfigurations().Informer(),

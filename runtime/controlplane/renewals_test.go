@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,9 +29,18 @@ import (
 // The newest renewal of a lease is what all reads have. Two of three are not stored, until
 // somebody has a say in what is written.
 func TestRenewalsInMemory(t *testing.T) {
+	var guarded atomic.Int32
 	s, stop, err := start(t.Context(), t.TempDir(), controlplane.Options{
 		Name:             "test",
 		RenewalsInMemory: func(_, name string) bool { return name == "beat" },
+		Guard: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPut {
+					guarded.Add(1)
+				}
+				next.ServeHTTP(w, r)
+			})
+		},
 		AdmissionPlugins: []extension.AdmissionPlugin{{
 			Name:    "Untracked",
 			Factory: func(io.Reader) (admission.Interface, error) { return untracked{}, nil },
@@ -42,7 +53,7 @@ func TestRenewalsInMemory(t *testing.T) {
 			config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 			testkit.Must(t, err)
 			config.ContentConfig = rest.ContentConfig{ContentType: format, AcceptContentTypes: format}
-			testRenewals(t, s, config)
+			testRenewals(t, s, config, &guarded)
 		})
 	}
 }
@@ -59,7 +70,7 @@ func (untracked) Admit(_ context.Context, a admission.Attributes, _ admission.Ob
 	return nil
 }
 
-func testRenewals(t *testing.T, s *controlplane.Server, config *rest.Config) {
+func testRenewals(t *testing.T, s *controlplane.Server, config *rest.Config, guarded *atomic.Int32) {
 	leases := clientFor(t, config).CoordinationV1().Leases(metav1.NamespaceDefault)
 	now := time.Now().Truncate(time.Microsecond)
 	at := func() *metav1.MicroTime { return &metav1.MicroTime{Time: now} }
@@ -109,8 +120,12 @@ func testRenewals(t *testing.T, s *controlplane.Server, config *rest.Config) {
 		renew("beat")
 		renew("other")
 	}
+	before := guarded.Load()
 	for range 8 { // of those of "beat" the first, the second, the fifth and the eighth are stored
 		period()
+	}
+	if got := guarded.Load() - before; got < 16 {
+		t.Errorf("%d of 16 renewals have passed the guard", got)
 	}
 	seen := func(name string) int {
 		t.Helper()

@@ -92,7 +92,7 @@ func (c *watchCaches) find(read runtime.Object, version string) runtime.Object {
 	if m, err := meta.Accessor(kept); err != nil || m.GetResourceVersion() != version {
 		return nil
 	}
-	// The kinds of the store and of the API have the same layout, so this copies no field.
+	// Where the store's kind and the API's have the same layout, this shares all that is in them.
 	out, err := legacyscheme.Scheme.UnsafeConvertToVersion(kept, kinds[0].GroupVersion())
 	if err != nil || reflect.TypeOf(out) != reflect.TypeOf(read) {
 		return nil

@@ -44,7 +44,7 @@ func (k *Leases) sent(r *http.Request) *coordinationv1.Lease {
 		info.Resource != "leases" || info.Subresource != "" || !k.of(info.Namespace, info.Name) {
 		return nil
 	}
-	if r.ContentLength <= 0 || r.ContentLength > maxBody || !isPlain(r) || !k.plain() || isAudited(r) {
+	if r.ContentLength <= 0 || r.ContentLength > maxBody || asksForMore(r) || !k.plain() || isAudited(r) {
 		return nil
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
@@ -83,10 +83,10 @@ func decode(r *http.Request, body []byte) *coordinationv1.Lease {
 	return lease
 }
 
-// isPlain reports whether a request asks for nothing but the write, and its answer.
-func isPlain(r *http.Request) bool {
-	return r.URL.RawQuery == "" && r.Header.Get("Content-Encoding") == "" &&
-		!strings.Contains(r.Header.Get("Accept"), "as=")
+// asksForMore reports whether a request asks for more than the write, and its answer.
+func asksForMore(r *http.Request) bool {
+	return r.URL.RawQuery != "" || r.Header.Get("Content-Encoding") != "" ||
+		strings.Contains(r.Header.Get("Accept"), "as=")
 }
 
 // isAudited reports whether the body of a request is noted, which the API's own handlers do.

@@ -14,7 +14,7 @@ package renewals
 import (
 	"bytes"
 	"context"
-	"strings"
+	"path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -105,7 +105,7 @@ func (k *Leases) find(name types.NamespacedName) *lease {
 	return k.all[name]
 }
 
-// forget drops a lease that is gone. Who calls it holds the lease.
+// forget drops what is known of a lease. Who calls it holds the lease.
 func (k *Leases) forget(name types.NamespacedName, l *lease) {
 	l.newest.Store(nil) // also for a renewal that has found it already
 	k.mu.Lock()
@@ -144,8 +144,7 @@ func rest(l *coordinationv1.Lease) []byte {
 	return encoded
 }
 
-// wrote notes what the store has after an update. Of a new lease nothing is noted: the first
-// renewal is stored, as those who watch wait for it.
+// wrote notes what the store has after an update.
 func (l *lease) wrote(written runtime.Object, now time.Time) {
 	before := l.newest.Swap(nil)
 	internal, ok := written.(*coordination.Lease)
@@ -177,15 +176,38 @@ func (l *lease) doubt() {
 	}
 }
 
-// show puts the newest renewal into a lease that was read, if it is of the same version.
-func (k *Leases) show(read *coordination.Lease) {
-	l := k.find(types.NamespacedName{Namespace: read.Namespace, Name: read.Name})
-	if l == nil {
-		return
+// newest is what is known of a lease, or nil.
+func (k *Leases) newest(name types.NamespacedName) *state {
+	if l := k.find(name); l != nil {
+		return l.newest.Load()
 	}
-	if s := l.newest.Load(); s != nil && s.uid == read.UID && s.version == read.ResourceVersion {
-		read.Spec.RenewTime = &metav1.MicroTime{Time: s.renewed}
+	return nil
+}
+
+// every is what is known of all leases.
+func (k *Leases) every() map[types.NamespacedName]*state {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := make(map[types.NamespacedName]*state, len(k.all))
+	for name, l := range k.all {
+		all[name] = l.newest.Load()
 	}
+	return all
+}
+
+// show puts the newest renewal into a lease that was read. before is what was known when the
+// read began: a write meanwhile does not take a renewal away from who has read the version
+// before it.
+func (k *Leases) show(read *coordination.Lease, before *state) {
+	for _, s := range []*state{before, k.newest(nameOf(read))} {
+		if s != nil && s.uid == read.UID && s.version == read.ResourceVersion {
+			read.Spec.RenewTime = &metav1.MicroTime{Time: s.renewed}
+		}
+	}
+}
+
+func nameOf(l *coordination.Lease) types.NamespacedName {
+	return types.NamespacedName{Namespace: l.Namespace, Name: l.Name}
 }
 
 // Store is a store of leases that shows the renewals that are in memory, and has to see all
@@ -197,45 +219,35 @@ type store struct {
 	leases *Leases
 }
 
-// write has the store write, if need be while nobody else does.
-func (s store) write(key string, write func(*lease) error) error {
-	name := nameOf(key)
+// write has the store write while nobody else does, and wrote note what it has then.
+func (s store) write(key string, write func() error, wrote func(types.NamespacedName, *lease)) error {
+	name := nameIn(key)
 	if !s.leases.of(name.Namespace, name.Name) {
-		return write(nil)
+		return write()
 	}
 	l, release := s.leases.hold(name)
 	defer release()
-	err := write(l)
+	err := write()
 	switch {
+	case err == nil:
+		wrote(name, l)
 	case storage.IsNotFound(err) || apierrors.IsNotFound(err):
 		s.leases.forget(name, l)
-	case err != nil:
+	default:
 		l.doubt()
 	}
 	return err
 }
 
-// nameOf is the object of a key, whose last two parts are the namespace and the name.
-func nameOf(key string) types.NamespacedName {
-	rest, name := cutLast(key)
-	_, namespace := cutLast(rest)
-	return types.NamespacedName{Namespace: namespace, Name: name}
+// nameIn is the name of the object of a key, whose last two parts are the namespace and the name.
+func nameIn(key string) types.NamespacedName {
+	return types.NamespacedName{Namespace: path.Base(path.Dir(key)), Name: path.Base(key)}
 }
 
-func cutLast(key string) (before, last string) {
-	at := strings.LastIndexByte(key, '/')
-	return key[:max(at, 0)], key[at+1:]
-}
-
-// Create implements storage.Interface.
+// Create implements storage.Interface. Of a new lease nothing is noted: its first renewal is
+// stored, as those who watch wait for it.
 func (s store) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
-	return s.write(key, func(l *lease) error {
-		err := s.Interface.Create(ctx, key, obj, out, ttl)
-		if err == nil && l != nil {
-			l.newest.Store(nil)
-		}
-		return err
-	})
+	return s.write(key, func() error { return s.Interface.Create(ctx, key, obj, out, ttl) }, s.leases.forget)
 }
 
 // Delete implements storage.Interface.
@@ -243,13 +255,9 @@ func (s store) Delete(
 	ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validate storage.ValidateObjectFunc, cached runtime.Object, o storage.DeleteOptions,
 ) error {
-	return s.write(key, func(l *lease) error {
-		err := s.Interface.Delete(ctx, key, out, preconditions, validate, cached, o)
-		if err == nil && l != nil {
-			s.leases.forget(nameOf(key), l)
-		}
-		return err
-	})
+	return s.write(key, func() error {
+		return s.Interface.Delete(ctx, key, out, preconditions, validate, cached, o)
+	}, s.leases.forget)
 }
 
 // GuaranteedUpdate implements storage.Interface. What is updated has the newest renewal, so that
@@ -259,40 +267,34 @@ func (s store) GuaranteedUpdate(
 	preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object,
 ) error {
 	showing := func(existing runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
-		s.show(existing)
+		if l, ok := existing.(*coordination.Lease); ok {
+			s.leases.show(l, nil) // nobody else writes it now
+		}
 		return update(existing, m)
 	}
-	return s.write(key, func(l *lease) error {
-		err := s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, showing, cached)
-		if err == nil && l != nil {
-			l.wrote(destination, s.leases.clock.Now())
-		}
-		return err
-	})
+	return s.write(key, func() error {
+		return s.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, showing, cached)
+	}, func(_ types.NamespacedName, l *lease) { l.wrote(destination, s.leases.clock.Now()) })
 }
 
 // Get implements storage.Interface.
 func (s store) Get(ctx context.Context, key string, o storage.GetOptions, out runtime.Object) error {
+	before := s.leases.newest(nameIn(key))
 	err := s.Interface.Get(ctx, key, o, out)
-	if err == nil {
-		s.show(out)
+	if l, ok := out.(*coordination.Lease); ok && err == nil {
+		s.leases.show(l, before)
 	}
 	return err
 }
 
 // GetList implements storage.Interface.
 func (s store) GetList(ctx context.Context, key string, o storage.ListOptions, out runtime.Object) error {
+	before := s.leases.every()
 	err := s.Interface.GetList(ctx, key, o, out)
 	if list, ok := out.(*coordination.LeaseList); ok && err == nil {
 		for i := range list.Items {
-			s.show(&list.Items[i])
+			s.leases.show(&list.Items[i], before[nameOf(&list.Items[i])])
 		}
 	}
 	return err
-}
-
-func (s store) show(o runtime.Object) {
-	if l, ok := o.(*coordination.Lease); ok && s.leases.of(l.Namespace, l.Name) {
-		s.leases.show(l)
-	}
 }

@@ -42,6 +42,16 @@ type kept struct {
 	object *coordination.Lease
 	next   int
 	fail   error // of a write that arrives
+
+	afterRead func() // is called when a read has its answer, and does not return it yet
+}
+
+// answered calls afterRead, once.
+func (k *kept) answered() {
+	if f := k.afterRead; f != nil {
+		k.afterRead = nil
+		f()
+	}
 }
 
 func (k *kept) write(l *coordination.Lease) *coordination.Lease {
@@ -59,6 +69,7 @@ func (k *kept) Create(_ context.Context, _ string, obj, out runtime.Object, _ ui
 }
 
 func (k *kept) Get(_ context.Context, _ string, _ storage.GetOptions, out runtime.Object) error {
+	defer k.answered()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.object == nil {
@@ -69,6 +80,7 @@ func (k *kept) Get(_ context.Context, _ string, _ storage.GetOptions, out runtim
 }
 
 func (k *kept) GetList(_ context.Context, _ string, _ storage.ListOptions, out runtime.Object) error {
+	defer k.answered()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	out.(*coordination.LeaseList).Items = []coordination.Lease{*k.object.DeepCopy()}
@@ -392,6 +404,29 @@ func labelled(existing runtime.Object, _ storage.ResponseMeta) (runtime.Object, 
 	return existing, nil, nil
 }
 
+// A read that a write overtakes has the renewals from before it began.
+func TestReadsBesideAWriteHaveTheNewestRenewal(t *testing.T) {
+	w := newWorld(t)
+	w.begin()
+	w.beat()
+	want, _ := w.read()
+	one, all := &coordination.Lease{}, &coordination.LeaseList{}
+	w.below.afterRead = func() { w.change(labelled) }
+	testkit.Must(t, w.store.Get(t.Context(), key, storage.GetOptions{}, one))
+	if !one.Spec.RenewTime.Equal(want.Spec.RenewTime) || one.ResourceVersion != want.ResourceVersion {
+		t.Errorf("the object has the renewal of %v, want %v", one.Spec.RenewTime, want.Spec.RenewTime)
+	}
+	for w.beat() { // until one is kept in memory
+	}
+	want, _ = w.read()
+	w.below.afterRead = func() { w.change(labelled) }
+	testkit.Must(t, w.store.GetList(t.Context(), "/leases", storage.ListOptions{}, all))
+	got := &all.Items[0]
+	if !got.Spec.RenewTime.Equal(want.Spec.RenewTime) || got.ResourceVersion != want.ResourceVersion {
+		t.Errorf("the list has the renewal of %v, want %v", got.Spec.RenewTime, want.Spec.RenewTime)
+	}
+}
+
 // A write that failed may have arrived: nothing is taken into memory on top of it.
 func TestRenewalsAreStoredAfterAWriteThatFailed(t *testing.T) {
 	w := newWorld(t)
@@ -435,6 +470,7 @@ func TestALeaseThatWasDeletedIsForgotten(t *testing.T) {
 func TestConcurrentWritesLoseNothing(t *testing.T) {
 	w := newWorld(t)
 	w.begin()
+	lease, _ := w.read()
 	var writers sync.WaitGroup
 	for range 4 {
 		writers.Go(func() {
@@ -443,7 +479,6 @@ func TestConcurrentWritesLoseNothing(t *testing.T) {
 			}
 		})
 	}
-	lease, _ := w.read()
 	acknowledged := lease.Spec.RenewTime
 	for range 2000 {
 		if lease.Spec.RenewTime.Before(acknowledged) {
